@@ -1,0 +1,2 @@
+// Package admin administers topics, configs, groups and ACLs.
+package admin

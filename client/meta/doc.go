@@ -1,0 +1,2 @@
+// Package meta knows brokers, leaders and coordinators, routes requests and retries them.
+package meta

@@ -1,0 +1,2 @@
+// Package produce produces records, idempotently and in transactions.
+package produce

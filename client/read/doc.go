@@ -1,0 +1,2 @@
+// Package read scans and tails topics, for people who look at them.
+package read

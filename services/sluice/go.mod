@@ -1,0 +1,3 @@
+module github.com/sluiceio/sluice/services/sluice
+
+go 1.26.0

@@ -1,0 +1,141 @@
+# `make help` lists what there is to make. Every tool is pinned here and built
+# once into TOOLS; CI calls the same targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+TOOLS  ?= $(CURDIR)/.cache/bin
+CACHE  := $(CURDIR)/.cache
+DATA   ?= $(CURDIR)/data
+ARGS   ?=
+export PATH := $(TOOLS):$(PATH)
+
+# Tests that take minutes, or programs that a test run should not need, have
+# packages of their own and a target each.
+HEAVY    := integration/(chaos|interop|bench)($$|/)
+FUZZTIME ?= 10s
+BASE     ?= main
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##
+## Run
+
+.PHONY: run
+run: ## Start all services in one process, data under ./data (ARGS="--flag …" are passed on)
+	go run ./services/sluice/cmd/sluice serve --data-dir "$(DATA)" $(ARGS)
+
+.PHONY: up
+up: ## Start the image in Docker, beside Prometheus and a trace viewer
+	docker compose up --build
+
+.PHONY: demo
+demo: build ## Load this repository's git history into a topic, read it back across a kill -9
+	go run ./integration/demo -sluice bin/sluice -repository .
+
+##
+## Build and test
+
+.PHONY: build
+build: ## Build bin/sluice
+	CGO_ENABLED=0 go build -trimpath -o bin/sluice ./services/sluice/cmd/sluice
+
+.PHONY: test
+test: $(TOOLS)/.gotestsum ## Run the tests under the race detector (ARGS="-run … -count …")
+	gotestsum --format pkgname-and-test-fails -- -race -tags invariants $(ARGS) $$(go list work | grep -vE '$(HEAVY)')
+
+.PHONY: chaos
+chaos: build ## Kill a real server at random moments under writers (CHAOS_TIME=60s)
+	CHAOS_TIME=$${CHAOS_TIME:-60s} SLUICE_BINARY=$(CURDIR)/bin/sluice go test -count 1 -timeout 60m -v $(ARGS) ./integration/chaos/...
+
+.PHONY: interop
+interop: build ## Have foreign programs read what we write (needs java and mvn)
+	SLUICE_BINARY=$(CURDIR)/bin/sluice go test -count 1 -timeout 30m -v $(ARGS) ./integration/interop/...
+
+.PHONY: bench
+bench: build ## Measure throughput and latency beside the bare disk and Apache Kafka
+	SLUICE_BINARY=$(CURDIR)/bin/sluice go test -count 1 -timeout 120m -run '^$$' -bench . $(ARGS) ./integration/bench/...
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME each
+	tools/fuzz.sh $(FUZZTIME)
+
+##
+## Lint and format
+
+.PHONY: lint
+lint: $(TOOLS)/.golangci-lint $(TOOLS)/.buf proto-deps ## Check Go and protos, protos against BASE too
+	golangci-lint run $$(go list -m -f '{{.Dir}}/...')
+	buf lint
+	tools/breaking.sh $(BASE)
+
+.PHONY: fmt
+fmt: $(TOOLS)/.golangci-lint $(TOOLS)/.buf ## Format Go and protos
+	golangci-lint fmt $$(go list -m -f '{{.Dir}}')
+	buf format -w proto
+
+##
+## Generated code
+
+.PHONY: proto-deps
+proto-deps: $(CACHE)/googleapis/google/api/annotations.proto ## Print Google's protos that ours import into .cache
+
+$(CACHE)/googleapis/google/api/annotations.proto: tools/googleapis/main.go tools/go.mod
+	go run ./tools/googleapis $(CACHE)/googleapis
+	@touch $@
+
+.PHONY: generate
+generate: $(TOOLS)/.buf $(TOOLS)/.protoc-gen-go $(TOOLS)/.protoc-gen-go-grpc $(TOOLS)/.protoc-gen-grpc-gateway $(TOOLS)/.protoc-gen-openapiv2 $(CACHE)/typescript/.installed $(CACHE)/python/.installed proto-deps ## Generate gen/ from proto/
+	buf generate
+	PATH="$(CACHE)/typescript/node_modules/.bin:$$PATH" buf generate --template buf.gen.public.yaml
+	go run ./tools/openapi gen/openapi/sluice.swagger.json tools/openapi/patch.json
+	rm -rf gen/python && mkdir -p gen/python
+	cd proto/public && $(CACHE)/python/bin/python -m grpc_tools.protoc -I . -I $(CACHE)/googleapis \
+	  --python_out=$(CURDIR)/gen/python --pyi_out=$(CURDIR)/gen/python --grpc_python_out=$(CURDIR)/gen/python \
+	  $$(find sluice -name '*.proto' | sort)
+
+.PHONY: verify-generate
+verify-generate: generate ## Fail if gen/ is not what proto/ says
+	@if [ -n "$$(git status --porcelain -- gen)" ]; then git status --short -- gen; git diff --stat -- gen; \
+	  echo "gen/ is not what proto/ says: commit what 'make generate' made"; exit 1; fi
+
+##
+## Tools
+
+.PHONY: tools
+tools: $(TOOLS)/.buf $(TOOLS)/.protoc-gen-go $(TOOLS)/.protoc-gen-go-grpc $(TOOLS)/.protoc-gen-grpc-gateway $(TOOLS)/.protoc-gen-openapiv2 $(TOOLS)/.golangci-lint $(TOOLS)/.gotestsum ## Build the pinned Go tools
+
+# $(call tool,name,package,version): TOOLS/.name is newer than this file once
+# the tool stands there in the version that this file pins.
+define tool
+$(TOOLS)/.$(1): Makefile
+	@mkdir -p $(TOOLS)
+	@[ "$$$$(cat $$@ 2>/dev/null)" = "$(3)" ] && [ -x $(TOOLS)/$(1) ] || { echo "build $(1) $(3)"; GOBIN=$(TOOLS) go install $(2)@$(3); }
+	@echo "$(3)" > $$@
+endef
+$(eval $(call tool,buf,github.com/bufbuild/buf/cmd/buf,v1.75.0))
+$(eval $(call tool,protoc-gen-go,google.golang.org/protobuf/cmd/protoc-gen-go,v1.36.12))
+$(eval $(call tool,protoc-gen-go-grpc,google.golang.org/grpc/cmd/protoc-gen-go-grpc,v1.6.2))
+$(eval $(call tool,protoc-gen-grpc-gateway,github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-grpc-gateway,v2.33.0))
+$(eval $(call tool,protoc-gen-openapiv2,github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-openapiv2,v2.33.0))
+$(eval $(call tool,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint,v2.15.0))
+$(eval $(call tool,gotestsum,gotest.tools/gotestsum,v1.13.0))
+
+$(CACHE)/typescript/.installed: tools/typescript/package.json tools/typescript/package-lock.json
+	@mkdir -p $(CACHE)/typescript
+	cp tools/typescript/package.json tools/typescript/package-lock.json $(CACHE)/typescript
+	cd $(CACHE)/typescript && npm ci --silent
+	@touch $@
+
+$(CACHE)/python/.installed: tools/python/requirements.txt
+	python3 -m venv $(CACHE)/python
+	$(CACHE)/python/bin/python -m pip install --quiet --disable-pip-version-check -r tools/python/requirements.txt
+	@touch $@
+
+.PHONY: clean
+clean: ## Remove what was built; data and tools stay
+	rm -rf bin dist
+	find . -name '*.test' -not -path './.cache/*' -delete

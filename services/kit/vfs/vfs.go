@@ -8,7 +8,13 @@
 // crash.
 package vfs
 
-import "io"
+import (
+	"errors"
+	"io"
+)
+
+// ErrLocked is what FS.Lock returns while another holder has the lock.
+var ErrLocked = errors.New("locked by another holder")
 
 // File is an open file. Methods may be called by several goroutines at once;
 // writes that overlap are the caller's business.

@@ -1,0 +1,121 @@
+package vfs
+
+import (
+	"io"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxIovecs is IOV_MAX of Linux: more buffers in one call are refused.
+const maxIovecs = 1024
+
+// WritevAt goes through pwritev. The kernel may take less than all (a signal, a
+// quota, 2 GiB a call); the rest is tried again until it makes no progress, so
+// that a short count always comes with the error that explains it.
+func (f osFile) WritevAt(bufs [][]byte, off int64) (int, error) {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	left := cursor{bufs: bufs}
+	written := 0
+	var werr error
+	// Control holds a reference to the descriptor, so that a Close meanwhile
+	// cannot hand its number to another file.
+	cerr := conn.Control(func(fd uintptr) {
+		for {
+			window := left.next(maxIovecs)
+			if len(window) == 0 {
+				return
+			}
+			n, err := unix.Pwritev(int(fd), window, off+int64(written))
+			if err == unix.EINTR {
+				continue
+			}
+			if err != nil {
+				werr = err
+				return
+			}
+			if n == 0 {
+				werr = io.ErrShortWrite
+				return
+			}
+			written += n
+			left.advance(n)
+		}
+	})
+	if cerr != nil {
+		return written, cerr // closed
+	}
+	if werr != nil {
+		return written, &fs.PathError{Op: "pwritev", Path: f.Name(), Err: werr}
+	}
+	return written, nil
+}
+
+// Datasync is fdatasync: on a file whose blocks are written already it spares
+// the journal write for the modification time.
+func (f osFile) Datasync() error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var serr error
+	cerr := conn.Control(func(fd uintptr) {
+		for {
+			serr = unix.Fdatasync(int(fd))
+			if serr != unix.EINTR {
+				return
+			}
+		}
+	})
+	if cerr != nil {
+		return cerr
+	}
+	if serr != nil {
+		return &fs.PathError{Op: "fdatasync", Path: f.Name(), Err: serr}
+	}
+	return nil
+}
+
+// cursor walks buffers that are written piece by piece, without changing the
+// caller's slice of them.
+type cursor struct {
+	bufs [][]byte // what no window has reached yet
+	// window is a copy of the buffers under way, without what is written and
+	// without empty ones.
+	window [][]byte
+}
+
+// next returns up to limit buffers that start with the first unwritten byte.
+func (c *cursor) next(limit int) [][]byte {
+	if len(c.window) > 0 {
+		return c.window
+	}
+	for len(c.bufs) > 0 && len(c.window) < limit {
+		if len(c.bufs[0]) > 0 {
+			if c.window == nil {
+				c.window = make([][]byte, 0, min(limit, len(c.bufs)))
+			}
+			c.window = append(c.window, c.bufs[0])
+		}
+		c.bufs = c.bufs[1:]
+	}
+	return c.window
+}
+
+// advance steps over n written bytes of the window.
+func (c *cursor) advance(n int) {
+	for n > 0 {
+		if n < len(c.window[0]) {
+			c.window[0] = c.window[0][n:]
+			return
+		}
+		n -= len(c.window[0])
+		c.window = c.window[1:]
+	}
+	if len(c.window) == 0 {
+		c.window = nil
+	}
+}

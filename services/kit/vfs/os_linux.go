@@ -14,67 +14,56 @@ const maxIovecs = 1024
 // quota, 2 GiB a call); the rest is tried again until it makes no progress, so
 // that a short count always comes with the error that explains it.
 func (f osFile) WritevAt(bufs [][]byte, off int64) (int, error) {
-	conn, err := f.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
 	left := cursor{bufs: bufs}
 	written := 0
-	var werr error
-	// Control holds a reference to the descriptor, so that a Close meanwhile
-	// cannot hand its number to another file.
-	cerr := conn.Control(func(fd uintptr) {
+	err := f.control("pwritev", func(fd int) error {
 		for {
 			window := left.next(maxIovecs)
 			if len(window) == 0 {
-				return
+				return nil
 			}
-			n, err := unix.Pwritev(int(fd), window, off+int64(written))
+			n, err := unix.Pwritev(fd, window, off+int64(written))
 			if err == unix.EINTR {
 				continue
 			}
 			if err != nil {
-				werr = err
-				return
+				return err
 			}
 			if n == 0 {
-				werr = io.ErrShortWrite
-				return
+				return io.ErrShortWrite
 			}
 			written += n
 			left.advance(n)
 		}
 	})
-	if cerr != nil {
-		return written, cerr // closed
-	}
-	if werr != nil {
-		return written, &fs.PathError{Op: "pwritev", Path: f.Name(), Err: werr}
-	}
-	return written, nil
+	return written, err
 }
 
 // Datasync is fdatasync: on a file whose blocks are written already it spares
 // the journal write for the modification time.
 func (f osFile) Datasync() error {
+	return f.control("fdatasync", func(fd int) error {
+		for {
+			if err := unix.Fdatasync(fd); err != unix.EINTR {
+				return err
+			}
+		}
+	})
+}
+
+// control runs call while it holds a reference to the descriptor, so that a
+// Close meanwhile cannot hand its number to another file.
+func (f osFile) control(op string, call func(fd int) error) error {
 	conn, err := f.SyscallConn()
 	if err != nil {
 		return err
 	}
-	var serr error
-	cerr := conn.Control(func(fd uintptr) {
-		for {
-			serr = unix.Fdatasync(int(fd))
-			if serr != unix.EINTR {
-				return
-			}
-		}
-	})
-	if cerr != nil {
-		return cerr
+	var callErr error
+	if err := conn.Control(func(fd uintptr) { callErr = call(int(fd)) }); err != nil {
+		callErr = fs.ErrClosed // the only reason that Control has
 	}
-	if serr != nil {
-		return &fs.PathError{Op: "fdatasync", Path: f.Name(), Err: serr}
+	if callErr != nil {
+		return &fs.PathError{Op: op, Path: f.Name(), Err: callErr}
 	}
 	return nil
 }

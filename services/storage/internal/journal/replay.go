@@ -1,0 +1,76 @@
+package journal
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
+)
+
+// replayed is what the bytes of a journal say.
+type replayed struct {
+	table Table
+	note  Note
+	salt  salt
+	end   int64 // of the last good frame
+	torn  bool  // something follows that is no frame
+}
+
+// replay folds the bytes of a whole journal file.
+func replay(b []byte) (*replayed, error) {
+	s, err := parseHead(b)
+	if err != nil {
+		return nil, err
+	}
+	r := &replayed{salt: s, note: s.parseNote(b[noteAt:])}
+	at := framesAt
+	for at < len(b) {
+		payload, size, ok := s.frame(b[at:])
+		if !ok {
+			break
+		}
+		if err := r.table.applyFrame(payload); err != nil {
+			return nil, fmt.Errorf("journal frame at %d: %w", at, err)
+		}
+		at += size
+	}
+	r.end, r.torn = int64(at), at < len(b)
+	if r.end < r.note.end {
+		return nil, fmt.Errorf("%w: bad frame at %d, synced up to %d", ErrDamaged, at, r.note.end)
+	}
+	if next, found := s.findFrame(b, at); found {
+		return nil, fmt.Errorf("%w: bad frame at %d, a good one at %d", ErrDamaged, at, next)
+	}
+	if !r.table.started() {
+		return nil, fmt.Errorf("%w: no tables", ErrDamaged)
+	}
+	return r, nil
+}
+
+// findFrame looks for a good frame after the bad one at a position.
+func (s salt) findFrame(b []byte, bad int) (int, bool) {
+	for at := bad + frameAlign; at+frameHead < len(b); at += frameAlign {
+		// The tag of JournalFrame.records spares most checksums.
+		if b[at+frameHead] != 1<<3|2 {
+			continue
+		}
+		if _, _, ok := s.frame(b[at:]); ok {
+			return at, true
+		}
+	}
+	return 0, false
+}
+
+func (t *Table) applyFrame(payload []byte) error {
+	var frame persistv1.JournalFrame
+	if err := proto.Unmarshal(payload, &frame); err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	for _, record := range frame.GetRecords() {
+		if err := t.Apply(record); err != nil {
+			return err
+		}
+	}
+	return nil
+}

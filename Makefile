@@ -15,10 +15,11 @@ export PATH := $(TOOLS):$(PATH)
 # packages of their own and a target each.
 HEAVY    := integration/(chaos|interop|bench)($$|/)
 FUZZTIME ?= 10s
+CHAOS_TIME ?= 60s
 BASE     ?= main
 
 .PHONY: help
-help: ## Show this list
+help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##
@@ -49,7 +50,7 @@ test: $(TOOLS)/.gotestsum ## Run the tests under the race detector (ARGS="-run â
 
 .PHONY: chaos
 chaos: build ## Kill a real server at random moments under writers (CHAOS_TIME=60s)
-	CHAOS_TIME=$${CHAOS_TIME:-60s} SLUICE_BINARY=$(CURDIR)/bin/sluice go test -count 1 -timeout 60m -v $(ARGS) ./integration/chaos/...
+	CHAOS_TIME=$(CHAOS_TIME) SLUICE_BINARY=$(CURDIR)/bin/sluice go test -count 1 -timeout 60m -v $(ARGS) ./integration/chaos/...
 
 .PHONY: interop
 interop: build ## Have foreign programs read what we write (needs java and mvn)
@@ -60,14 +61,14 @@ bench: build ## Measure throughput and latency beside the bare disk and Apache K
 	SLUICE_BINARY=$(CURDIR)/bin/sluice go test -count 1 -timeout 120m -run '^$$' -bench . $(ARGS) ./integration/bench/...
 
 .PHONY: fuzz
-fuzz: ## Run every fuzz target for FUZZTIME each
+fuzz: ## Run every fuzz target (FUZZTIME=10s each)
 	tools/fuzz.sh $(FUZZTIME)
 
 ##
 ## Lint and format
 
 .PHONY: lint
-lint: $(TOOLS)/.golangci-lint $(TOOLS)/.buf proto-deps ## Check Go and protos, protos against BASE too
+lint: $(TOOLS)/.golangci-lint $(TOOLS)/.buf proto-deps ## Check Go and protos, protos against main too (BASE=â€¦)
 	golangci-lint run $$(go list -m -f '{{.Dir}}/...')
 	buf lint
 	tools/breaking.sh $(BASE)

@@ -78,25 +78,23 @@ func (r *Reader) Next() bool {
 	if r.err != nil {
 		return false
 	}
-	b := r.records[r.pos:]
 	if r.read == r.Header.Count {
-		if len(b) > 0 {
-			r.err = fmt.Errorf("%w: %d bytes after the last record", ErrMalformed, len(b))
+		if left := len(r.records) - r.pos; left > 0 {
+			r.err = fmt.Errorf("%w: %d bytes after the last record", ErrMalformed, left)
 		}
 		return false
 	}
-	v, n := uvarint(b)
-	size := v >> 1
-	if n == 0 || v&1 != 0 || size > uint64(len(b)-n) {
+	v, at := uvarint(r.records, r.pos)
+	if at < 0 || v&1 != 0 || v>>1 > uint64(len(r.records)-at) {
 		r.err = fmt.Errorf("record %d: %w: its length passes the batch's end", r.read, ErrMalformed)
 		return false
 	}
-	end := n + int(size)
-	if err := r.Record.decode(b[n:end]); err != nil {
+	end := at + int(v>>1)
+	if err := r.Record.decode(r.records[at:end]); err != nil {
 		r.err = fmt.Errorf("record %d: %w", r.read, err)
 		return false
 	}
-	r.pos += end
+	r.pos = end
 	r.read++
 	r.Record.Offset = r.Header.BaseOffset + int64(r.Record.OffsetDelta)
 	if r.Header.Attributes.LogAppendTime() {

@@ -35,11 +35,11 @@ func (h Headers) Len() int { return h.count }
 // All yields keys and values in their order; a nil value is null.
 func (h Headers) All() iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
-		b := h.raw
+		at := 0
 		for range h.count {
 			var key, value []byte
-			key, b, _ = cutBytes(b) // checked by cutHeaders
-			value, b, _ = cutBytes(b)
+			key, at = nullable(h.raw, at) // decodeHeaders has seen that they are sound
+			value, at = nullable(h.raw, at)
 			if !yield(key, value) {
 				return
 			}
@@ -52,77 +52,73 @@ func (r *Record) decode(b []byte) error {
 	if len(b) < minRecordSize-1 {
 		return fmt.Errorf("%w: a record of %d bytes, expected at least %d", ErrMalformed, len(b), minRecordSize-1)
 	}
-	b = b[1:] // attributes
-	v, n := uvarint(b)
-	if n == 0 {
+	v, at := uvarint(b, 1) // after the attributes
+	if at < 0 {
 		return errField("timestamp delta")
 	}
 	r.TimestampDelta = unzigzag(v)
-	b = b[n:]
-
-	v, n = uvarint(b)
-	if n == 0 || v > 1<<32-1 {
+	if v, at = uvarint(b, at); at < 0 || v > 1<<32-1 {
 		return errField("offset delta")
 	}
 	r.OffsetDelta = int32(unzigzag(v))
-	b = b[n:]
-
-	var ok bool
-	if r.Key, b, ok = cutBytes(b); !ok {
+	if r.Key, at = nullable(b, at); at < 0 {
 		return errField("key")
 	}
-	if r.Value, b, ok = cutBytes(b); !ok {
+	if r.Value, at = nullable(b, at); at < 0 {
 		return errField("value")
 	}
-	if len(b) == 1 && b[0] == 0 {
+	if at == len(b)-1 && b[at] == 0 {
 		r.Headers = Headers{}
 		return nil
 	}
-	return r.decodeHeaders(b)
+	return r.decodeHeaders(b[at:])
 }
 
 func (r *Record) decodeHeaders(b []byte) error {
-	v, n := uvarint(b)
-	if n == 0 {
+	v, at := uvarint(b, 0)
+	if at < 0 {
 		return errField("header count")
 	}
+	b = b[at:]
 	count := unzigzag(v)
-	b = b[n:]
 	if count < 0 || count > int64(len(b)/2) { // a header takes two bytes or more
 		return fmt.Errorf("%w: %d headers in %d bytes", ErrMalformed, count, len(b))
 	}
 	r.Headers = Headers{count: int(count), raw: b}
+	at = 0
 	for range count {
-		key, rest, ok := cutBytes(b)
-		if !ok || key == nil {
+		var key []byte
+		if key, at = nullable(b, at); at < 0 || key == nil {
 			return errField("header key")
 		}
-		if _, b, ok = cutBytes(rest); !ok {
+		if _, at = nullable(b, at); at < 0 {
 			return errField("header value")
 		}
 	}
-	if len(b) > 0 {
-		return fmt.Errorf("%w: %d bytes after a record's last header", ErrMalformed, len(b))
+	if at < len(b) {
+		return fmt.Errorf("%w: %d bytes after a record's last header", ErrMalformed, len(b)-at)
 	}
 	return nil
 }
 
-// cutBytes cuts bytes with their length before them off b; nil is null, and
-// empty bytes are not nil.
-func cutBytes(b []byte) (field, rest []byte, ok bool) {
-	v, n := uvarint(b)
-	if n == 0 {
-		return nil, nil, false
+// nullable reads bytes with their length before them, and returns the position
+// after them or -1. Nil is null; empty bytes are not nil.
+func nullable(b []byte, at int) (field []byte, after int) {
+	v, at := uvarint(b, at)
+	if at < 0 {
+		return nil, -1
 	}
-	b = b[n:]
 	if v&1 != 0 { // negative
-		return nil, b, v == 1
+		if v != 1 {
+			return nil, -1
+		}
+		return nil, at
 	}
-	v >>= 1
-	if v > uint64(len(b)) {
-		return nil, nil, false
+	if v>>1 > uint64(len(b)-at) {
+		return nil, -1
 	}
-	return b[:v:v], b[v:], true
+	end := at + int(v>>1)
+	return b[at:end:end], end
 }
 
 func errField(name string) error {

@@ -5,22 +5,30 @@ import (
 	"math/bits"
 )
 
-// uvarint reads a number of one byte, which most are, without a call, and
-// longer ones through longUvarint. The count is 0 when b ends too early or the
-// number does not fit.
-func uvarint(b []byte) (uint64, int) {
-	if len(b) > 0 && b[0] < 0x80 {
-		return uint64(b[0]), 1
+// uvarint reads the number that stands at a position of b, and returns the
+// position after it: -1 when b ends too early or the number does not fit. Most
+// numbers of a record are of one or two bytes and are read without another call.
+func uvarint(b []byte, at int) (v uint64, after int) {
+	if at < len(b) {
+		first := b[at]
+		if first < 0x80 {
+			return uint64(first), at + 1
+		}
+		if at+1 < len(b) {
+			if second := b[at+1]; second < 0x80 {
+				return uint64(first&0x7f) | uint64(second)<<7, at + 2
+			}
+		}
 	}
-	return longUvarint(b)
+	return longUvarint(b, at)
 }
 
-func longUvarint(b []byte) (uint64, int) {
-	if len(b) > 1 && b[1] < 0x80 {
-		return uint64(b[0]&0x7f) | uint64(b[1])<<7, 2
+func longUvarint(b []byte, at int) (uint64, int) {
+	v, n := binary.Uvarint(b[at:])
+	if n <= 0 {
+		return 0, -1
 	}
-	v, n := binary.Uvarint(b)
-	return v, max(n, 0)
+	return v, at + n
 }
 
 func unzigzag(v uint64) int64 { return int64(v>>1) ^ -int64(v&1) }

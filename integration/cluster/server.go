@@ -1,0 +1,81 @@
+package cluster
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// StartTimeout ends a start that hangs.
+const StartTimeout = time.Minute
+
+// Server is a server with all services. Its addresses and its data directory
+// stay the same over stops and starts. Methods are for one goroutine at a time.
+type Server interface {
+	// Start returns when the server is ready.
+	Start(ctx context.Context) error
+	// Stop stops the server cleanly. Stopping what does not run is no error.
+	Stop() error
+	// HTTP is the URL of the HTTP API, without a slash at its end.
+	HTTP() string
+	// GRPC is the host:port of the public gRPC API.
+	GRPC() string
+	// DataDir is the data directory.
+	DataDir() string
+	// Log is what the server has logged, its end if that was much.
+	Log() string
+}
+
+// Options say how a server is set up.
+type Options struct {
+	// Flags are added to those that name addresses and the data directory.
+	Flags []string
+	// DataDir is a folder of the test's own if empty.
+	DataDir string
+}
+
+// Kinds are the kinds of server that must behave alike.
+var Kinds = map[string]func(t testing.TB, o Options) Server{
+	"process": func(t testing.TB, o Options) Server { return NewProcess(t, o) },
+}
+
+// OnEach runs a test on a fresh, ready server of each kind.
+func OnEach(t *testing.T, o Options, test func(t *testing.T, s Server)) {
+	for name, make := range Kinds {
+		t.Run(name, func(t *testing.T) {
+			s := make(t, o)
+			Start(t, s)
+			test(t, s)
+		})
+	}
+}
+
+// Start starts a server or fails the test.
+func Start(t testing.TB, s Server) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), StartTimeout)
+	defer cancel()
+	require.NoError(t, s.Start(ctx))
+}
+
+// Restart stops a server cleanly and starts it again.
+func Restart(t testing.TB, s Server) {
+	t.Helper()
+	require.NoError(t, s.Stop())
+	Start(t, s)
+}
+
+// own registers that the server ends with the test and that a failed test shows
+// its log.
+func own(t testing.TB, s Server) {
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+		if t.Failed() {
+			t.Logf("log of the server:\n%s", s.Log())
+		}
+	})
+}

@@ -1,0 +1,169 @@
+package rpc_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	testv1 "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/sluiceio/sluice/services/kit/invariant"
+	"github.com/sluiceio/sluice/services/kit/rpc"
+)
+
+// local returns an in-process connection to handlers.
+func local(t *testing.T, h *handlers) *rpc.Local {
+	t.Helper()
+	l := rpc.NewLocal(rpc.Options{Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(l.Stop)
+	testv1.RegisterTestServiceServer(l, &service{handlers: h})
+	return l
+}
+
+func TestLocalHandsBytesOver(t *testing.T) {
+	if invariant.Enabled {
+		t.Skip("messages are marshalled in test builds")
+	}
+	request := &testv1.SimpleRequest{Payload: payload("data")}
+	var seen *testv1.SimpleRequest
+	client := testv1.NewTestServiceClient(local(t, &handlers{
+		unary: func(ctx context.Context, r *testv1.SimpleRequest) (*testv1.SimpleResponse, error) {
+			seen = r
+			return echo(ctx, r)
+		},
+		bidi: func(stream testv1.TestService_FullDuplexCallServer) error {
+			m, err := stream.Recv()
+			if err != nil {
+				return err
+			}
+			return stream.Send(&testv1.StreamingOutputCallResponse{Payload: m.GetPayload()})
+		},
+	}))
+	reply, err := client.UnaryCall(t.Context(), request)
+	require.NoError(t, err)
+	require.Same(t, request, seen)
+	require.Same(t, request.GetPayload(), reply.GetPayload())
+
+	stream, err := client.FullDuplexCall(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, stream.Send(&testv1.StreamingOutputCallRequest{Payload: request.GetPayload()}))
+	m, err := stream.Recv()
+	require.NoError(t, err)
+	require.Same(t, request.GetPayload(), m.GetPayload())
+}
+
+func TestLocalCallCostsFewAllocations(t *testing.T) {
+	if invariant.Enabled {
+		t.Skip("messages are marshalled in test builds")
+	}
+	request := &testv1.SimpleRequest{Payload: payload("data")}
+	client := testv1.NewTestServiceClient(local(t, &handlers{unary: echo}))
+	allocs := testing.AllocsPerRun(100, func() {
+		if _, err := client.UnaryCall(t.Context(), request); err != nil {
+			t.Error(err)
+		}
+	})
+	require.LessOrEqual(t, allocs, 13.0)
+}
+
+func TestLocalTakesOtherTypesOfTheSameMessage(t *testing.T) {
+	l := local(t, &handlers{unary: echo})
+	descriptor := (&testv1.SimpleRequest{}).ProtoReflect().Descriptor()
+	encoded, err := proto.Marshal(&testv1.SimpleRequest{Payload: payload("data")})
+	require.NoError(t, err)
+	request := dynamicpb.NewMessage(descriptor)
+	require.NoError(t, proto.Unmarshal(encoded, request))
+	reply := dynamicpb.NewMessage((&testv1.SimpleResponse{}).ProtoReflect().Descriptor())
+	require.NoError(t, l.Invoke(t.Context(), testv1.TestService_UnaryCall_FullMethodName, request, reply))
+	want := &testv1.SimpleResponse{Payload: payload("data"), Username: "echo"}
+	require.Empty(t, cmp.Diff(want, reply, protocmp.Transform()))
+}
+
+func TestLocalKeepsFieldsItDoesNotKnow(t *testing.T) {
+	unknown := []byte{0xF8, 0x07, 0x01} // field 127, varint 1
+	client := testv1.NewTestServiceClient(local(t, &handlers{
+		unary: func(context.Context, *testv1.SimpleRequest) (*testv1.SimpleResponse, error) {
+			reply := &testv1.SimpleResponse{}
+			reply.ProtoReflect().SetUnknown(unknown)
+			return reply, nil
+		},
+	}))
+	reply, err := client.UnaryCall(t.Context(), &testv1.SimpleRequest{})
+	require.NoError(t, err)
+	require.EqualValues(t, unknown, reply.ProtoReflect().GetUnknown())
+}
+
+func TestLocalTakesOneReplyToManyCallers(t *testing.T) {
+	shared := &testv1.SimpleResponse{Payload: payload("cached")}
+	client := testv1.NewTestServiceClient(local(t, &handlers{
+		unary: func(context.Context, *testv1.SimpleRequest) (*testv1.SimpleResponse, error) { return shared, nil },
+	}))
+	done := make(chan error)
+	for range 4 {
+		go func() {
+			for range 100 {
+				reply, err := client.UnaryCall(context.Background(), &testv1.SimpleRequest{})
+				if err == nil {
+					// As a server over TCP does with the same message.
+					_, err = proto.Marshal(shared)
+				}
+				if err != nil || string(reply.GetPayload().GetBody()) != "cached" {
+					done <- err
+					return
+				}
+			}
+			done <- nil
+		}()
+	}
+	for range 4 {
+		require.NoError(t, <-done)
+	}
+}
+
+func TestTestBuildsFindHandlersThatChangeTheirRequest(t *testing.T) {
+	if !invariant.Enabled {
+		t.Skip("messages are not marshalled in production")
+	}
+	client := testv1.NewTestServiceClient(local(t, &handlers{
+		unary: func(ctx context.Context, r *testv1.SimpleRequest) (*testv1.SimpleResponse, error) {
+			r.GetPayload().GetBody()[0] = 'X'
+			return echo(ctx, r)
+		},
+	}))
+	require.PanicsWithValue(t, "invariant: the handler of /grpc.testing.TestService/UnaryCall changed its request", func() {
+		_, _ = client.UnaryCall(t.Context(), &testv1.SimpleRequest{Payload: payload("data")})
+	})
+}
+
+func TestTestBuildsFindSendersThatChangeWhatTheySent(t *testing.T) {
+	if !invariant.Enabled {
+		t.Skip("messages are not marshalled in production")
+	}
+	changed := make(chan struct{})
+	client := testv1.NewTestServiceClient(local(t, &handlers{
+		serverStream: func(_ *testv1.StreamingOutputCallRequest, stream testv1.TestService_StreamingOutputCallServer) error {
+			m := numbered(1)
+			if err := stream.Send(m); err != nil {
+				return err
+			}
+			m.Payload.Body[0] = 'X'
+			close(changed)
+			return nil
+		},
+	}))
+	stream, err := client.StreamingOutputCall(t.Context(), &testv1.StreamingOutputCallRequest{})
+	require.NoError(t, err)
+	<-changed
+	require.Panics(t, func() { _, _ = stream.Recv() })
+}
+
+func TestLocalRegistersLikeAServer(t *testing.T) {
+	l := local(t, &handlers{})
+	require.Panics(t, func() { testv1.RegisterTestServiceServer(l, &service{}) }, "twice")
+	require.Panics(t, func() { l.RegisterService(&testv1.LoadBalancerStatsService_ServiceDesc, &service{}) }, "of the wrong type")
+}

@@ -171,9 +171,7 @@ func assemble(h Header, codec Codec, plain []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %d bytes do not fit into one batch", ErrMalformed, len(batch))
 	}
 	h.Attributes = h.Attributes.WithCodec(codec)
-	h.Length = int32(len(batch) - lengthOverhead)
-	PutHeader(batch, h)
-	SealCRC(batch)
+	Seal(batch, h)
 	return batch, nil
 }
 

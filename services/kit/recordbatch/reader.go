@@ -86,12 +86,12 @@ func (r *Reader) Next() bool {
 	}
 	v, at := uvarint(r.records, r.pos)
 	if at < 0 || v&1 != 0 || v>>1 > uint64(len(r.records)-at) {
-		r.err = fmt.Errorf("record %d: %w: its length passes the batch's end", r.read, ErrMalformed)
+		r.err = fmt.Errorf("%w: a record's length passes the batch's end", ErrMalformed)
 		return false
 	}
 	end := at + int(v>>1)
 	if err := r.Record.decode(r.records[at:end]); err != nil {
-		r.err = fmt.Errorf("record %d: %w", r.read, err)
+		r.err = err
 		return false
 	}
 	r.pos = end
@@ -105,11 +105,23 @@ func (r *Reader) Next() bool {
 	return true
 }
 
-// Err is what was wrong with the last record that Next tried.
+// Err is what was wrong with the record after the last one that Next read.
 func (r *Reader) Err() error { return r.err }
 
 // Raw is the bytes of all records, decompressed, valid until the next Reset.
 func (r *Reader) Raw() []byte { return r.records }
+
+// keepInflated is how large a buffer an idle reader may keep.
+const keepInflated = 4 << 20
+
+// Idle lets go of the batch, and of a buffer that was needed for an unusually
+// large one, so that a pool of readers keeps little.
+func (r *Reader) Idle() {
+	if cap(r.inflated) > keepInflated {
+		r.inflated = nil
+	}
+	*r = Reader{inflated: r.inflated}
+}
 
 // Records yields the records of one batch, and an error in place of the record
 // at which it broke. The slices of a record stay valid as long as the batch's
@@ -127,7 +139,7 @@ func Records(batch []byte, limits Limits) iter.Seq2[Record, error] {
 			}
 		}
 		if r.Err() != nil {
-			yield(Record{}, r.Err())
+			yield(Record{}, fmt.Errorf("record %d: %w", r.read, r.Err()))
 		}
 	}
 }

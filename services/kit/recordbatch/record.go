@@ -32,6 +32,9 @@ type Headers struct {
 // Len is the number of headers.
 func (h Headers) Len() int { return h.count }
 
+// Size is the number of bytes that they take.
+func (h Headers) Size() int { return len(h.raw) }
+
 // All yields keys and values in their order; a nil value is null.
 func (h Headers) All() iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {

@@ -24,6 +24,17 @@ func SealCRC(batch []byte) {
 	binary.BigEndian.PutUint32(batch[atCRC:], crc32.Checksum(batch[atAttributes:], castagnoli))
 }
 
+// Seal writes h over the header of a batch whose records are in place: all
+// fields as they are, but for length and CRC, which it makes fit. It returns what
+// it wrote.
+func Seal(batch []byte, h Header) Header {
+	h.Length = int32(len(batch) - lengthOverhead)
+	PutHeader(batch, h)
+	SealCRC(batch)
+	h.CRC = binary.BigEndian.Uint32(batch[atCRC:])
+	return h
+}
+
 // Stamp writes base offset and leader epoch into the header of a batch, in
 // place. Neither is under the CRC.
 func Stamp(batch []byte, base int64, epoch int32) {

@@ -28,8 +28,8 @@ type fake struct {
 	address string
 	// Sees every produce before it is done; an error refuses it.
 	onProduce func(*logv1.ProduceRequest) error
-	// Sees every fetch before it is answered.
-	onConsume func(*logv1.ConsumeRequest) error
+	// What stands from here on cannot be read yet; 0 is no limit.
+	stableEnd int
 
 	mu struct {
 		sync.Mutex
@@ -208,11 +208,6 @@ func (f *fake) Produce(_ context.Context, r *logv1.ProduceRequest) (*logv1.Produ
 }
 
 func (f *fake) Consume(ctx context.Context, r *logv1.ConsumeRequest) (*logv1.ConsumeResponse, error) {
-	if f.onConsume != nil {
-		if err := f.onConsume(r); err != nil {
-			return nil, err
-		}
-	}
 	deadline, cancel := context.WithTimeout(ctx, time.Duration(r.GetMaxWaitMs())*time.Millisecond)
 	defer cancel()
 	for {
@@ -236,6 +231,9 @@ func (f *fake) fetch(r *logv1.ConsumeRequest) (*logv1.ConsumeResponse, <-chan st
 		return nil, nil, err
 	}
 	all := topic.partitions[r.GetPartition()]
+	if f.stableEnd > 0 {
+		all = all[:f.stableEnd]
+	}
 	from := min(r.GetOffset(), int64(len(all)))
 	records := all[from:]
 	records = records[:min(len(records), int(r.GetMaxRecords()))]

@@ -10,16 +10,15 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"os"
-	"path/filepath"
+	"runtime"
 	"sync"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
-	"go.uber.org/zap"
 
 	"github.com/sluiceio/sluice/services/kit/life"
+	"github.com/sluiceio/sluice/services/sluice/internal/zapslog"
 )
 
 const (
@@ -31,9 +30,30 @@ const (
 	// One row a topic, and old revisions go after ten minutes: far below it.
 	quotaBytes          = 2 << 30
 	keepRevisions       = "10m"
-	maxSocketPath       = 100
 	compactionBatchSize = 1000
 )
+
+// harmless are complaints that are none for an etcd of one member that is
+// reached in process only.
+var harmless = []string{
+	"Running http and grpc server on single port. This is not recommended for production.",
+	"simple token is not cryptographically signed",
+	// At the first start, when there is no schema yet.
+	"Failed to detect schema version",
+	"failed to update storage version",
+	// At the stop, of the peer listener.
+	"setting up serving from embedded etcd failed.",
+}
+
+// peerURL is where etcd listens for the members that never come. Etcd makes the
+// socket's name of the URL's host; Linux gives a socket without a name one that
+// nobody else has, outside of the file system.
+func peerURL() url.URL {
+	if runtime.GOOS == "linux" {
+		return url.URL{Scheme: "unix", Path: "/" + member}
+	}
+	return url.URL{Scheme: "http", Host: "127.0.0.1:0"}
+}
 
 // Etcd is a running etcd.
 type Etcd struct {
@@ -58,19 +78,9 @@ func Start(ctx context.Context, dir string, logger *slog.Logger) (etcd *Etcd, er
 	cfg.AutoCompactionMode, cfg.AutoCompactionRetention = embed.CompactorModePeriodic, keepRevisions
 	cfg.CompactionBatchLimit = compactionBatchSize
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = nil, nil
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(newCore(logger.Handler())))
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zapslog.New(logger, harmless...))
 
-	socket := filepath.Join(dir, "peer")
-	if len(socket) > maxSocketPath {
-		// The system limits the name of a socket to some hundred bytes.
-		short, err := os.MkdirTemp("", "sluice-etcd-")
-		if err != nil {
-			return nil, fmt.Errorf("start etcd: %w", err)
-		}
-		etcd.closer.Push("etcd's socket", func() error { return os.RemoveAll(short) })
-		socket = filepath.Join(short, "peer")
-	}
-	peer := url.URL{Scheme: "unix", Path: socket}
+	peer := peerURL()
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	cfg.InitialCluster = member + "=" + peer.String()
 

@@ -1,21 +1,31 @@
-package embedetcd
+// Package zapslog hands what etcd logs with zap to a slog handler.
+package zapslog
 
 import (
 	"context"
 	"log/slog"
+	"slices"
 
+	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 )
 
-// core hands what etcd logs with zap to a slog handler. What etcd calls info is
-// of interest only to who looks into etcd, so it counts as debug here.
-type core struct{ handler slog.Handler }
+// New returns a zap logger over a slog logger. What etcd calls info is of interest
+// only to who looks into etcd, so it counts as debug here, as do the messages
+// that are named harmless.
+func New(logger *slog.Logger, harmless ...string) *zap.Logger {
+	return zap.New(core{
+		handler:  logger.Handler().WithAttrs([]slog.Attr{slog.String("component", "etcd")}),
+		harmless: harmless,
+	})
+}
+
+type core struct {
+	handler  slog.Handler
+	harmless []string
+}
 
 var _ zapcore.Core = core{}
-
-func newCore(handler slog.Handler) zapcore.Core {
-	return core{handler.WithAttrs([]slog.Attr{slog.String("component", "etcd")})}
-}
 
 // level never is more than error: zap's higher ones end a process.
 func level(level zapcore.Level) slog.Level {
@@ -36,12 +46,13 @@ func (c core) Enabled(l zapcore.Level) bool {
 
 // With implements zapcore.Core.
 func (c core) With(fields []zapcore.Field) zapcore.Core {
-	return core{c.handler.WithAttrs(attributes(fields))}
+	c.handler = c.handler.WithAttrs(attributes(fields))
+	return c
 }
 
 // Check implements zapcore.Core.
 func (c core) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
-	if !c.Enabled(entry.Level) {
+	if !c.handler.Enabled(context.Background(), c.levelOf(entry)) {
 		return checked
 	}
 	return checked.AddCore(entry, c)
@@ -49,9 +60,16 @@ func (c core) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore
 
 // Write implements zapcore.Core.
 func (c core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
-	record := slog.NewRecord(entry.Time, level(entry.Level), entry.Message, 0)
+	record := slog.NewRecord(entry.Time, c.levelOf(entry), entry.Message, 0)
 	record.AddAttrs(attributes(fields)...)
 	return c.handler.Handle(context.Background(), record)
+}
+
+func (c core) levelOf(entry zapcore.Entry) slog.Level {
+	if slices.Contains(c.harmless, entry.Message) {
+		return slog.LevelDebug
+	}
+	return level(entry.Level)
 }
 
 // Sync implements zapcore.Core.

@@ -84,7 +84,10 @@ func (r *Reader) Next() bool {
 		}
 		return false
 	}
-	v, at := uvarint(r.records, r.pos)
+	v, at := shortUvarint(r.records, r.pos)
+	if at < 0 {
+		v, at = uvarint(r.records, r.pos)
+	}
 	if at < 0 || v&1 != 0 || v>>1 > uint64(len(r.records)-at) {
 		r.err = fmt.Errorf("%w: a record's length passes the batch's end", ErrMalformed)
 		return false

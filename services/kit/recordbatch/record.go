@@ -55,13 +55,19 @@ func (r *Record) decode(b []byte) error {
 	if len(b) < minRecordSize-1 {
 		return fmt.Errorf("%w: a record of %d bytes, expected at least %d", ErrMalformed, len(b), minRecordSize-1)
 	}
-	v, at := uvarint(b, 1) // after the attributes
-	if at < 0 {
-		return errField("timestamp delta")
+	const start = 1 // after the attributes
+	v, mid := shortUvarint(b, start)
+	if mid < 0 {
+		if v, mid = uvarint(b, start); mid < 0 {
+			return errField("timestamp delta")
+		}
 	}
 	r.TimestampDelta = unzigzag(v)
-	if v, at = uvarint(b, at); at < 0 || v > 1<<32-1 {
-		return errField("offset delta")
+	v, at := shortUvarint(b, mid)
+	if at < 0 {
+		if v, at = uvarint(b, mid); at < 0 || v > 1<<32-1 {
+			return errField("offset delta")
+		}
 	}
 	r.OffsetDelta = int32(unzigzag(v))
 	if r.Key, at = nullable(b, at); at < 0 {
@@ -107,21 +113,20 @@ func (r *Record) decodeHeaders(b []byte) error {
 // nullable reads bytes with their length before them, and returns the position
 // after them or -1. Nil is null; empty bytes are not nil.
 func nullable(b []byte, at int) (field []byte, after int) {
-	v, at := uvarint(b, at)
-	if at < 0 {
-		return nil, -1
-	}
-	if v&1 != 0 { // negative
-		if v != 1 {
+	v, start := shortUvarint(b, at)
+	if start < 0 {
+		if v, start = uvarint(b, at); start < 0 {
 			return nil, -1
 		}
-		return nil, at
 	}
-	if v>>1 > uint64(len(b)-at) {
+	if v == 1 { // -1
+		return nil, start
+	}
+	if v&1 != 0 || v>>1 > uint64(len(b)-start) {
 		return nil, -1
 	}
-	end := at + int(v>>1)
-	return b[at:end:end], end
+	end := start + int(v>>1)
+	return b[start:end:end], end
 }
 
 func errField(name string) error {

@@ -3,7 +3,9 @@ module github.com/sluiceio/sluice/integration
 go 1.26.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/sluiceio/sluice/gen v0.0.0
+	github.com/sluiceio/sluice/services/kit v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1
 	github.com/twmb/franz-go v1.22.3
 	golang.org/x/sys v0.50.0

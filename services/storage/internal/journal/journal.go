@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path"
 
 	"go.etcd.io/raft/v3/raftpb"
@@ -14,10 +13,11 @@ import (
 	"github.com/sluiceio/sluice/services/kit/vfs"
 )
 
-// Name is the journal's file name; a new one is written beside it.
+// Name is the journal's file name. A new one is written under NewName; a crash
+// may leave it, and nobody needs it then.
 const (
 	Name    = "journal"
-	newName = "journal.new"
+	NewName = "journal.new"
 )
 
 // A file is compacted once it is larger than compactFrom and has doubled since
@@ -214,7 +214,7 @@ func (j *Journal) writeAnew(t *Table, n Note) error {
 	n.end = int64(len(b))
 	appendHead(b[:0], s, n)
 
-	f, err := j.fs.Create(path.Join(j.dir, newName))
+	f, err := j.fs.Create(path.Join(j.dir, NewName))
 	if err != nil {
 		return fmt.Errorf("create journal: %w", err)
 	}
@@ -233,7 +233,7 @@ func (j *Journal) replaceBy(f vfs.File, b []byte) error {
 	if err := f.Sync(); err != nil {
 		return fmt.Errorf("%w: journal: %w", ErrSync, err)
 	}
-	if err := j.fs.Rename(path.Join(j.dir, newName), path.Join(j.dir, Name)); err != nil {
+	if err := j.fs.Rename(path.Join(j.dir, NewName), path.Join(j.dir, Name)); err != nil {
 		return fmt.Errorf("replace journal: %w", err)
 	}
 	return j.syncDir()
@@ -254,14 +254,6 @@ func (j *Journal) Sleep() {
 		_ = j.file.Close() // everything was synced, so this cannot lose anything
 	}
 	j.file, j.buf = nil, nil
-}
-
-// RemoveLeftover removes what a crash within a compaction left.
-func RemoveLeftover(fsys vfs.FS, dir string) error {
-	if err := fsys.Remove(path.Join(dir, newName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove unfinished journal: %w", err)
-	}
-	return nil
 }
 
 // Bootstrap is the table of a replica that holds nothing but its first

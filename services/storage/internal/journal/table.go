@@ -92,7 +92,7 @@ func (t *Table) started() bool { return len(t.Segments) > 0 }
 // Active is the last segment.
 func (t *Table) Active() *Segment { return &t.Segments[len(t.Segments)-1] }
 
-// Epoch is the span that an index lies in, if it is not below the first.
+// SpanOfIndex is the span that an index lies in, if it is not below the first.
 func (t *Table) SpanOfIndex(index uint64) (Span, bool) {
 	i := sort.Search(len(t.Spans), func(i int) bool { return t.Spans[i].FirstIndex > index })
 	if i == 0 {
@@ -114,6 +114,15 @@ func (t *Table) SegmentOfIndex(index uint64) int {
 // index.
 func (t *Table) EntryAt(index uint64) int {
 	return sort.Search(len(t.Entries), func(i int) bool { return t.Entries[i].GetIndex() >= index })
+}
+
+// BatchIndex is the first index from the one given on that can be a batch's: it
+// steps over the entries that are none.
+func (t *Table) BatchIndex(index uint64) uint64 {
+	for i := t.EntryAt(index); i < len(t.Entries) && t.Entries[i].GetIndex() == index; i++ {
+		index++
+	}
+	return index
 }
 
 func damaged(format string, args ...any) error {
@@ -264,13 +273,14 @@ func (t *Table) applyCutBegin(p *persistv1.JournalCutBegin) error {
 	}
 	t.Segments = t.Segments[:i+1]
 	t.Checkpoint = known && c.Position >= target.Size
-	t.Entries = t.Entries[:t.EntryAt(c.Index)]
-	for n := len(t.Spans); n > 0 && t.Spans[n-1].FirstIndex >= c.Index; n-- {
-		t.Spans = t.Spans[:n-1]
-	}
-	if len(t.Spans) == 0 {
+	// Copied: readers may hold the slice, and what is appended next must not
+	// overwrite what they see.
+	t.Entries = append([]Entry(nil), t.Entries[:t.EntryAt(c.Index)]...)
+	n := sort.Search(len(t.Spans), func(i int) bool { return t.Spans[i].FirstIndex >= c.Index })
+	if n == 0 {
 		return damaged("cut at %d leaves no term", c.Index)
 	}
+	t.Spans = append([]Span(nil), t.Spans[:n]...)
 	t.Cut = &c
 	return nil
 }

@@ -3,6 +3,9 @@ package raftlog
 import (
 	"errors"
 	"fmt"
+
+	"github.com/sluiceio/sluice/services/storage/internal/journal"
+	"github.com/sluiceio/sluice/services/storage/internal/segment"
 )
 
 var (
@@ -11,14 +14,18 @@ var (
 	ErrDamaged = errors.New("damaged")
 
 	// ErrFailed marks a log that an I/O error has poisoned: what is in memory
-	// may differ from what is on disk, so it takes no more writes. Opening
-	// anew recovers, unless the error is ErrSyncFailed too.
+	// may differ from what is on disk, so its owner can do no more with it. What
+	// was durable before can still be read. Opening anew recovers, unless the
+	// error is ErrSyncFailed too.
 	ErrFailed = errors.New("log failed")
 
 	// ErrSyncFailed is an ErrFailed whose cause was a sync. The page cache may
-	// show what the disk never got, so neither a retry nor opening anew in the
-	// same machine's lifetime can be trusted.
-	ErrSyncFailed = fmt.Errorf("%w: sync", ErrFailed)
+	// show what the disk never got, so neither a retry nor opening anew can be
+	// trusted while the machine runs.
+	ErrSyncFailed = fmt.Errorf("%w at a sync", ErrFailed)
+
+	// ErrInvalid marks a call that the log refused before it did anything.
+	ErrInvalid = errors.New("invalid write")
 
 	// ErrOffsetOutOfRange is what Read returns below the first offset held and
 	// past the end.
@@ -28,5 +35,20 @@ var (
 	ErrClosed = errors.New("log closed")
 
 	// ErrVersion marks files of a newer version of the format.
-	ErrVersion = errors.New("written by a newer version")
+	ErrVersion = journal.ErrVersion
 )
+
+// asDamage marks what the lower packages call damage.
+func asDamage(err error) error {
+	if errors.Is(err, ErrDamaged) {
+		return err
+	}
+	if errors.Is(err, segment.ErrCorrupt) || errors.Is(err, journal.ErrDamaged) {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return err
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+}

@@ -1,152 +1,221 @@
-// Package raftlog is one replica's files and its raft.Storage.
 package raftlog
 
 import (
 	"errors"
+	"fmt"
+	"path"
+	"sync"
+	"sync/atomic"
 
+	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/sluiceio/sluice/services/kit/vfs"
+	"github.com/sluiceio/sluice/services/storage/internal/journal"
+	"github.com/sluiceio/sluice/services/storage/internal/segment"
 )
 
-// Log is one replica's log. One goroutine at a time, the owner, may call the
-// methods that say so; all others may be called by anyone at any time.
-type Log struct{}
+// Log is one replica's log.
+//
+// Each method says "Owner only" if it is for one goroutine at a time, the one
+// that owns the replica; all others may be called by anyone at any time, beside
+// the owner.
+type Log struct {
+	o Options
 
-// FileCache bounds the read handles of a node's logs.
-type FileCache struct{}
+	// Owner only.
+	journal   *journal.Journal
+	writer    *segment.Writer // of the active segment; nil while asleep
+	commit    uint64          // largest index known to be committed
+	recent    recent
+	recovered Recovered
+	payloads  [][]byte // scratch
 
-// NewFileCache returns a cache that keeps up to max handles open. Handles in use
-// are never closed, so it may hold more for as long as they are.
-func NewFileCache(max int) *FileCache { return &FileCache{} }
+	// failed is the error that poisoned the log, if any.
+	failed atomic.Pointer[error]
+	closed atomic.Bool
 
-var errSkeleton = errors.New("raftlog: not built yet")
+	// view is what readers see. The owner alone changes it, holding the lock,
+	// and so may read it without. What it shows is durable.
+	view struct {
+		sync.RWMutex
+		table     journal.Table
+		lastIndex uint64
+	}
 
-// Create makes a new folder; it is durable when Create returns.
-func Create(o Options, b Bootstrap) (*Log, error) { return nil, errSkeleton }
+	// tail is the index of the active segment.
+	tail indexTail
 
-// Open recovers a log. errors.Is(err, ErrDamaged) tells damage; fs.ErrNotExist
-// that there is none.
-func Open(o Options) (*Log, error) { return nil, errSkeleton }
+	// rebuild lets one goroutine at a time write an index anew.
+	rebuild sync.Mutex
 
-// Recovered is what Open found.
+	reads readState
+}
+
+var _ raft.Storage = (*Log)(nil)
+
+// Recovered is what Create or Open found.
 type Recovered struct {
+	// HardState has a commit index that the log holds.
 	HardState *raftpb.HardState
-	ConfState *raftpb.ConfState // at Applied
-	Applied   uint64
-	State     []byte // of the last point
-	Clean     bool
-	TornBytes int64 // cut off the tail
-}
-
-func (l *Log) Recovered() Recovered { return Recovered{} }
-
-func (l *Log) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
-	return nil, nil, errSkeleton
-}
-func (l *Log) Entries(lo, hi, maxSize uint64) ([]*raftpb.Entry, error) { return nil, errSkeleton }
-func (l *Log) Term(i uint64) (uint64, error)                           { return 0, errSkeleton }
-func (l *Log) FirstIndex() (uint64, error)                             { return 0, errSkeleton }
-func (l *Log) LastIndex() (uint64, error)                              { return 0, errSkeleton }
-func (l *Log) Snapshot() (*raftpb.Snapshot, error)                     { return nil, errSkeleton }
-
-// Write is what one Ready asks to be made durable.
-type Write struct {
-	HardState *raftpb.HardState // nil or empty: unchanged
-	Entries   []*raftpb.Entry
-	Payloads  [][]byte // parallel to Entries: the whole stamped batch, or nil
-	Commit    uint64   // known to be committed; noted, not synced
-	MustSync  bool
-}
-
-// Write makes w durable. Owner only.
-func (l *Log) Write(w Write) error { return errSkeleton }
-
-// NextOffset is the offset that the next batch gets; LastOffset is one less.
-func (l *Log) NextOffset() int64 { return 0 }
-func (l *Log) LastOffset() int64 { return 0 }
-
-// StartOffset is the base of the first segment held.
-func (l *Log) StartOffset() int64 { return 0 }
-
-// OffsetAt is the next offset once index is applied. Owner only.
-func (l *Log) OffsetAt(index uint64) (int64, error) { return 0, errSkeleton }
-
-// Release tells that entries up to index are applied and no longer needed in
-// memory. Owner only.
-func (l *Log) Release(index uint64) {}
-
-// Payload is the whole batch of an entry. Owner only.
-func (l *Log) Payload(index uint64) ([]byte, error) { return nil, errSkeleton }
-
-// Chunk is a run of whole batches. Next is the offset at which to go on.
-type Chunk struct {
-	Bytes []byte
-	Next  int64
-}
-
-// Read returns whole batches from the one that holds offset, those with a base
-// below bound; the first whole even if it is larger than maxBytes.
-func (l *Log) Read(offset, bound int64, maxBytes int) (Chunk, error) { return Chunk{}, errSkeleton }
-
-// EpochAt is the epoch of an offset; -1 if it is below the first known.
-func (l *Log) EpochAt(offset int64) int32 { return -1 }
-
-// EpochEnd is the largest epoch that is at most the one asked, and where it
-// ended; end is the end of the log as the caller sees it. -1, -1 as in Kafka.
-func (l *Log) EpochEnd(epoch int32, end int64) (int32, int64) { return -1, -1 }
-
-// FindTimestamp finds the first record, below bound, whose timestamp is at least
-// ts.
-func (l *Log) FindTimestamp(ts, bound int64) (offset, timestamp int64, ok bool, err error) {
-	return 0, 0, false, errSkeleton
-}
-
-// MaxTimestamp finds the record with the largest timestamp below bound.
-func (l *Log) MaxTimestamp(bound int64) (offset, timestamp int64, ok bool, err error) {
-	return 0, 0, false, errSkeleton
-}
-
-// SegmentStat describes a segment.
-type SegmentStat struct {
-	Base, Next   int64 // offsets [Base, Next)
-	FirstIndex   uint64
-	Size         int64
-	MaxTimestamp int64 // -1: none
-	LastAppendMs int64 // wall clock
-	Sealed       bool
-}
-
-// Stats describes a log.
-type Stats struct {
-	Segments              []SegmentStat // ascending; the last is the active one
-	Bytes                 int64
-	FirstIndex, LastIndex uint64
-}
-
-func (l *Log) Stats() Stats { return Stats{} }
-
-// Point is what lets the log start from the middle: the state after applying an
-// index.
-type Point struct {
-	Applied   uint64
+	// ConfState is the configuration at Applied.
 	ConfState *raftpb.ConfState
-	State     []byte
+	// Applied and State are those of the last point.
+	Applied uint64
+	State   []byte
+	// Clean says that the log was stopped cleanly, so that nothing was read.
+	Clean bool
+	// TornBytes is what was cut off the ends of files.
+	TornBytes int64
 }
 
-// WritePoint is durable when it returns. Owner only.
-func (l *Log) WritePoint(p Point) error { return errSkeleton }
-
-// DropBefore deletes whole sealed segments that end at or below offset and at or
-// below the applied index of the last point. Owner only.
-func (l *Log) DropBefore(offset int64) (dropped int, bytes int64, err error) {
-	return 0, 0, errSkeleton
+// Recovered tells what Create or Open found. State is handed out once. Owner
+// only.
+func (l *Log) Recovered() Recovered {
+	r := l.recovered
+	l.recovered.State = nil
+	return r
 }
 
-// Sleep writes p, cuts the zero tail, flushes and closes all handles; the next
-// Write or Read reopens them. Owner only.
-func (l *Log) Sleep(p Point) error { return errSkeleton }
+// ready says whether the owner may go on.
+func (l *Log) ready() error {
+	if l.closed.Load() {
+		return ErrClosed
+	}
+	if err := l.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
 
-// Close closes the log; a point makes it a clean stop. Owner only.
-func (l *Log) Close(p *Point) error { return errSkeleton }
+// fail poisons the log with an error of the file system and returns what the
+// caller is to see. It passes nil through.
+func (l *Log) fail(err error) error {
+	if err == nil {
+		return nil
+	}
+	kind := ErrFailed
+	if errors.Is(err, segment.ErrSync) || errors.Is(err, journal.ErrSync) || errors.Is(err, errSync) {
+		kind = ErrSyncFailed
+	}
+	err = fmt.Errorf("%w: %s: %w", kind, l.o.Dir, asDamage(err))
+	l.failed.CompareAndSwap(nil, &err)
+	return err
+}
 
-// Damage is the first damage that a read has met, or nil.
-func (l *Log) Damage() error { return nil }
+func (l *Log) name(file string) string { return path.Join(l.o.Dir, file) }
+
+// append makes records durable and folds them.
+func (l *Log) append(records ...journal.Record) error {
+	if len(records) == 0 {
+		return nil
+	}
+	if err := l.journal.Append(records...); err != nil {
+		return err
+	}
+	return l.apply(records...)
+}
+
+func (l *Log) apply(records ...journal.Record) error {
+	l.view.Lock()
+	defer l.view.Unlock()
+	for _, r := range records {
+		if err := l.view.table.Apply(r); err != nil {
+			return fmt.Errorf("fold of what was just written: %w", err)
+		}
+	}
+	// The journal has it; it may be large.
+	l.view.table.State = nil
+	l.countLocked()
+	return nil
+}
+
+// countLocked finds the last index after the table has changed.
+func (l *Log) countLocked() {
+	t := &l.view.table
+	l.view.lastIndex = t.Active().NextIndex - 1
+	if n := len(t.Entries); n > 0 {
+		l.view.lastIndex = max(l.view.lastIndex, t.Entries[n-1].GetIndex())
+	}
+}
+
+// table is for the owner.
+func (l *Log) table() *journal.Table { return &l.view.table }
+
+// active is the active segment, for the owner.
+func (l *Log) active() *journal.Segment { return l.view.table.Active() }
+
+// note writes down what is synced and committed.
+func (l *Log) note() error {
+	a := l.active()
+	return l.journal.SetNote(a.Base, a.Size, l.commit)
+}
+
+// wake opens the active segment for writing.
+func (l *Log) wake() error {
+	if l.writer != nil {
+		return nil
+	}
+	a := l.active()
+	f, err := l.o.FS.Open(l.name(segment.LogName(a.Base)))
+	if err != nil {
+		return fmt.Errorf("open active segment: %w", err)
+	}
+	w := l.newWriter(f, a)
+	// What was found after the last batch at Open may be the remains of one.
+	// Nothing must be written before them: it might fit.
+	if err := w.Cut(); err != nil {
+		return errors.Join(err, w.Close())
+	}
+	l.writer = l.newWriter(f, a)
+	return nil
+}
+
+func (l *Log) newWriter(f vfs.File, a *journal.Segment) *segment.Writer {
+	if l.o.Scheduler == nil {
+		return segment.NewWriter(f, a.Size, nil)
+	}
+	name := l.name(segment.LogName(a.Base))
+	return segment.NewWriter(f, a.Size, &segment.Ahead{
+		Schedule: l.o.Scheduler,
+		Open:     func() (vfs.File, error) { return l.o.FS.Open(name) },
+		Limit:    l.o.Limits().SegmentBytes,
+	})
+}
+
+// closeWriter closes the active segment. All of it is synced.
+func (l *Log) closeWriter() error {
+	if l.writer == nil {
+		return nil
+	}
+	w := l.writer
+	l.writer = nil
+	return w.Close()
+}
+
+var errSync = errors.New("sync failed")
+
+// syncDir makes the names in the log's folder durable.
+func (l *Log) syncDir() error {
+	if err := l.o.FS.SyncDir(l.o.Dir); err != nil {
+		return fmt.Errorf("%w: %w", errSync, err)
+	}
+	return nil
+}
+
+// NextOffset is the offset that the next batch gets.
+func (l *Log) NextOffset() int64 {
+	l.view.RLock()
+	defer l.view.RUnlock()
+	return l.view.table.Active().NextOffset
+}
+
+// LastOffset is one less than NextOffset; -1 in a log without records.
+func (l *Log) LastOffset() int64 { return l.NextOffset() - 1 }
+
+// StartOffset is the first offset held, the base of the first segment.
+func (l *Log) StartOffset() int64 {
+	l.view.RLock()
+	defer l.view.RUnlock()
+	return l.view.table.Segments[0].Base
+}

@@ -1,0 +1,151 @@
+package segment
+
+import (
+	"sync"
+
+	"github.com/sluiceio/sluice/services/kit/vfs"
+)
+
+const (
+	aheadFirst = 64 << 10
+	aheadMost  = 8 << 20
+	// One write of zeros. An append that is about to write where zeros are
+	// being written waits for no more than this.
+	aheadWrite = 64 << 10
+	// Appends and zeros share the file's dirty pages, so a sync of either waits
+	// for what the other wrote: zeros are synced in small portions.
+	aheadSync = 1 << 20
+	// A segment that gets fewer appends than this is not worth it: writing once
+	// to each of many partitions must not write 64 KiB for each.
+	aheadFrom = 8
+)
+
+var zeros [aheadWrite]byte
+
+// Ahead says how zeros are written ahead of the batches. With them in place an
+// append changes no metadata, and its sync writes data alone; space that is only
+// allocated would not do, since the first write to it changes its extent.
+type Ahead struct {
+	// Schedule runs a function soon, elsewhere.
+	Schedule func(func())
+	// Open opens the log file once more. An error of a sync is told once for
+	// each open file, and the writer must not miss its own.
+	Open func() (vfs.File, error)
+	// Limit is the size that the segment will hardly exceed.
+	Limit int64
+}
+
+// ahead is the region of zeros after the batches. It grows in the background and
+// nobody waits for it.
+type ahead struct {
+	Ahead
+	appends int // owner only
+
+	mu struct {
+		sync.Mutex
+		// Zeros are written at or after claimed only, and while holding the
+		// lock; batches before it only. claimed rises before the batches are
+		// written.
+		claimed int64
+		// zeroed is where the region ends. It may lag behind claimed.
+		zeroed  int64
+		step    int64
+		running bool
+		stopped bool
+	}
+}
+
+func newAhead(a Ahead, end int64) *ahead {
+	h := &ahead{Ahead: a}
+	h.mu.claimed, h.mu.zeroed, h.mu.step = end, end, aheadFirst
+	return h
+}
+
+// claim takes the bytes before end for batches.
+func (a *ahead) claim(end int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mu.claimed = end
+}
+
+// more starts the background if little of the region is left.
+func (a *ahead) more() {
+	if a.appends++; a.appends < aheadFrom || !a.start() {
+		return
+	}
+	a.Schedule(a.run)
+}
+
+func (a *ahead) start() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.mu.running || a.mu.stopped || a.mu.zeroed-a.mu.claimed >= a.mu.step/2 || a.mu.claimed >= a.Limit {
+		return false
+	}
+	a.mu.running = true
+	return true
+}
+
+// stop makes sure that no zeros are written any more.
+func (a *ahead) stop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mu.stopped = true
+}
+
+// run writes one step of zeros. It may fail: the next appends then extend the
+// file themselves.
+func (a *ahead) run() {
+	ok := a.zeroStep()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mu.running = false
+	a.mu.stopped = a.mu.stopped || !ok
+	a.mu.step = min(2*a.mu.step, aheadMost)
+}
+
+func (a *ahead) zeroStep() (ok bool) {
+	f, err := a.Open()
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	for {
+		more, err := a.zeroPortion(f)
+		if err == nil {
+			err = f.Datasync()
+		}
+		if err != nil || !more {
+			return err == nil
+		}
+	}
+}
+
+// zeroPortion writes what is synced at once.
+func (a *ahead) zeroPortion(f vfs.File) (more bool, err error) {
+	for range aheadSync / aheadWrite {
+		if more, err = a.zeroOnce(f); err != nil || !more {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// zeroOnce holds the lock across one small write, which is what keeps zeros off
+// the batches: were the bound checked before and the lock given back, an append
+// could come between and be overwritten.
+func (a *ahead) zeroOnce(f vfs.File) (more bool, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	from := max(a.mu.claimed, a.mu.zeroed)
+	until := min(a.mu.claimed+a.mu.step, a.Limit)
+	if a.mu.stopped || from >= until {
+		return false, nil
+	}
+	n := min(aheadWrite, until-from)
+	if _, err := f.WriteAt(zeros[:n], from); err != nil {
+		return false, err
+	}
+	a.mu.zeroed = from + n
+	return true, nil
+}

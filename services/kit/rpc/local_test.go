@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	"github.com/sluiceio/sluice/services/kit/errs"
 	"github.com/sluiceio/sluice/services/kit/invariant"
 	"github.com/sluiceio/sluice/services/kit/rpc"
 )
@@ -166,4 +168,22 @@ func TestLocalRegistersLikeAServer(t *testing.T) {
 	l := local(t, &handlers{})
 	require.Panics(t, func() { testv1.RegisterTestServiceServer(l, &service{}) }, "twice")
 	require.Panics(t, func() { l.RegisterService(&testv1.LoadBalancerStatsService_ServiceDesc, &service{}) }, "of the wrong type")
+}
+
+func TestLocalStopReachesAHandlerThatWaitsForAMessage(t *testing.T) {
+	waiting := make(chan struct{})
+	l := rpc.NewLocal(rpc.Options{Logger: slog.New(slog.DiscardHandler), Grace: time.Hour})
+	testv1.RegisterTestServiceServer(l, &service{handlers: &handlers{
+		bidi: func(stream testv1.TestService_FullDuplexCallServer) error {
+			close(waiting)
+			_, err := stream.Recv()
+			return err
+		},
+	}})
+	stream, err := testv1.NewTestServiceClient(l).FullDuplexCall(t.Context())
+	require.NoError(t, err)
+	<-waiting
+	l.Stop()
+	_, err = stream.Recv()
+	require.Equal(t, "STOPPING", errs.Reason(err))
 }

@@ -90,6 +90,20 @@ func TestHeaderComesBeforeTheFirstMessage(t *testing.T) {
 	})
 }
 
+func TestHeaderOfAHandlerThatSendsNoneIsNotWaitedFor(t *testing.T) {
+	onEach(t, rpc.Options{}, func(t *testing.T, l link) {
+		l.serverStream = func(*testv1.StreamingOutputCallRequest, testv1.TestService_StreamingOutputCallServer) error {
+			return errs.New(errs.NotFound, "X", "x")
+		}
+		stream, err := l.StreamingOutputCall(t.Context(), &testv1.StreamingOutputCallRequest{})
+		require.NoError(t, err)
+		_, err = stream.Header()
+		require.NoError(t, err)
+		_, err = stream.Recv()
+		require.Equal(t, errs.NotFound, errs.KindOf(err))
+	})
+}
+
 func TestSlowReaderHoldsTheSenderBack(t *testing.T) {
 	onEach(t, rpc.Options{}, func(t *testing.T, l link) {
 		const count = 100

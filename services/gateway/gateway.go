@@ -1,0 +1,321 @@
+// Package gateway is the service that clients talk to: HTTP/JSON and gRPC so
+// far, over one backend that finds its way through the cluster. It keeps
+// nothing: any number of gateways serve the same cluster.
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+
+	logv1 "github.com/sluiceio/sluice/gen/go/sluice/log/v1"
+	"github.com/sluiceio/sluice/services/gateway/internal/apijson"
+	"github.com/sluiceio/sluice/services/gateway/internal/backend"
+	"github.com/sluiceio/sluice/services/gateway/internal/publicapi"
+	"github.com/sluiceio/sluice/services/gateway/internal/rest"
+	"github.com/sluiceio/sluice/services/gateway/internal/topicconf"
+	"github.com/sluiceio/sluice/services/kit/life"
+	"github.com/sluiceio/sluice/services/kit/obs"
+	"github.com/sluiceio/sluice/services/kit/rpc"
+)
+
+// Dialer gives connections to the nodes of the cluster; rpc.Dialer of
+// services/kit is one.
+type Dialer = backend.Dialer
+
+// Finder tells where coordinators and registries are.
+type Finder = backend.Finder
+
+// Node is a process of the cluster, as a Finder names it.
+type Node = backend.Node
+
+// The roles that a Finder is asked for.
+const (
+	RoleCoordinator = backend.RoleCoordinator
+	RoleRegistry    = backend.RoleRegistry
+)
+
+// Deps are what the process gives to the service.
+type Deps struct {
+	// Nil logs nothing.
+	Logger *slog.Logger
+	// Gatherer has the metrics of the process, which /metrics shows beside those
+	// of topics and groups; nil shows none.
+	Gatherer prometheus.Gatherer
+	// Tracing makes spans of requests; nil is none.
+	Tracing *obs.Tracing
+	// Dialer and Finder are the way into the cluster.
+	Dialer Dialer
+	Finder Finder
+	// HTTP and GRPC are listeners to serve instead of listening on the
+	// configured addresses; the service takes them over.
+	HTTP, GRPC net.Listener
+	// Now is the clock of record timestamps; nil is the system's.
+	Now func() time.Time
+}
+
+// Service is one gateway.
+type Service struct {
+	logger  *slog.Logger
+	grace   time.Duration
+	backend *backend.Backend
+	// local is the way of REST to the public services.
+	local *rpc.Local
+
+	httpListener net.Listener
+	http         *http.Server
+	grpcListener net.Listener
+	grpc         *rpc.Server
+	closer       life.Closer
+}
+
+// New checks cfg, listens, and makes a service. It starts nothing; until Run is
+// called, Close gives back what it has.
+func New(cfg Config, deps Deps) (_ *Service, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if deps.Logger == nil {
+		deps.Logger = slog.New(slog.DiscardHandler)
+	}
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	if cfg.DefaultSegmentBytes == 0 {
+		cfg.DefaultSegmentBytes = 1 << 30
+	}
+	s := &Service{logger: deps.Logger, grace: cfg.StopGrace}
+	defer s.closer.CloseOnError(&err)
+	if s.httpListener, err = s.listen(deps.HTTP, cfg.Bind); err != nil {
+		return nil, fmt.Errorf("HTTP API: %w", err)
+	}
+	if s.grpcListener, err = s.listen(deps.GRPC, cfg.BindGRPC); err != nil {
+		return nil, fmt.Errorf("gRPC API: %w", err)
+	}
+
+	s.backend = backend.New(
+		backend.Limits{
+			RecordBytes:    cfg.MaxRecordBytes,
+			ProduceRecords: apijson.MaxElements,
+			FetchRecords:   cfg.MaxFetchRecords,
+			FetchBytes:     cfg.MaxFetchBytes,
+			Patience:       cfg.LeaderWait,
+			Timeout:        cfg.RequestTimeout,
+		},
+		backend.Deps{
+			Logger: deps.Logger,
+			Dialer: deps.Dialer,
+			Finder: deps.Finder,
+			Topics: topicconf.Defaults{SegmentBytes: cfg.DefaultSegmentBytes},
+			Now:    deps.Now,
+		},
+	)
+	options := rpc.Options{
+		Logger:  deps.Logger,
+		Tracing: deps.Tracing,
+		Unary:   []grpc.UnaryServerInterceptor{publicapi.Authenticate(s.backend)},
+		Grace:   cfg.StopGrace,
+	}
+	s.local = rpc.NewLocal(options)
+	s.registerPublic(s.local)
+	if s.grpcListener != nil {
+		s.grpc = rpc.NewServer(rpc.ServerOptions{
+			Options:         options,
+			MaxMessageBytes: maxMessageBytes(cfg),
+			Reflection:      true,
+		})
+		s.registerPublic(s.grpc)
+	}
+	if s.httpListener != nil {
+		door, err := rest.New(restConfig(cfg, s.httpListener), rest.Deps{
+			Logger:   deps.Logger,
+			Conn:     s.local,
+			Backend:  s.backend,
+			Gatherer: deps.Gatherer,
+			Ready:    s.Ready,
+		})
+		if err != nil {
+			return nil, err
+		}
+		s.http = &http.Server{
+			Handler:           deps.Tracing.HTTPHandler(door),
+			ReadHeaderTimeout: 10 * time.Second,
+			IdleTimeout:       2 * time.Minute,
+			MaxHeaderBytes:    64 << 10,
+			ErrorLog:          slog.NewLogLogger(deps.Logger.Handler(), slog.LevelDebug),
+		}
+	}
+	return s, nil
+}
+
+// listen returns the listener given, or listens on an address. Neither is nil.
+func (s *Service) listen(given net.Listener, address string) (net.Listener, error) {
+	listener := given
+	switch {
+	case given != nil:
+	case address == "":
+		return nil, nil
+	default:
+		var err error
+		if listener, err = net.Listen("tcp", address); err != nil {
+			return nil, err
+		}
+	}
+	s.closer.Push("listener on "+listener.Addr().String(), func() error {
+		// The servers have closed it if they served it.
+		if err := listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil
+	})
+	return listener, nil
+}
+
+// maxMessageBytes is what a gRPC message may have: as much as a request over
+// HTTP, and as much as the largest answer, with room for what stands around the
+// bytes of records.
+func maxMessageBytes(cfg Config) int {
+	const perRecord = 64
+	answer := cfg.MaxFetchBytes + cfg.MaxRecordBytes + cfg.MaxFetchRecords*perRecord
+	return max(int(cfg.MaxRequestBodyBytes), answer)
+}
+
+func restConfig(cfg Config, listener net.Listener) rest.Config {
+	c := rest.Config{
+		MaxBodyBytes:    cfg.MaxRequestBodyBytes,
+		BodyBudget:      cfg.MaxInflightBodyBytes,
+		CORSOrigins:     cfg.CORSOrigins,
+		Unauthenticated: !cfg.Authenticated,
+	}
+	if cfg.Authenticated {
+		return c
+	}
+	c.Hosts = &rest.Hosts{AnyAddress: cfg.AllowRemoteUnauthenticated}
+	names := append([]string(nil), cfg.AllowedHosts...)
+	for _, address := range []string{cfg.Bind, listener.Addr().String()} {
+		if host, _, err := net.SplitHostPort(address); err == nil && host != "" {
+			names = append(names, host)
+		}
+	}
+	if cfg.AllowRemoteUnauthenticated {
+		if name, err := os.Hostname(); err == nil {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		c.Hosts.Names = append(c.Hosts.Names, strings.ToLower(name))
+	}
+	return c
+}
+
+func (s *Service) registerPublic(r grpc.ServiceRegistrar) {
+	logv1.RegisterTopicServiceServer(r, publicapi.NewTopics(s.backend))
+	logv1.RegisterLogServiceServer(r, publicapi.NewLog(s.backend))
+	logv1.RegisterGroupServiceServer(r, publicapi.NewGroups(s.backend))
+}
+
+// Register adds nothing: inside the cluster nobody calls a gateway.
+func (s *Service) Register(grpc.ServiceRegistrar) {}
+
+// HTTPAddr returns the address of the HTTP door, nil when there is none.
+func (s *Service) HTTPAddr() net.Addr { return addr(s.httpListener) }
+
+// GRPCAddr returns the address of the gRPC door, nil when there is none.
+func (s *Service) GRPCAddr() net.Addr { return addr(s.grpcListener) }
+
+func addr(l net.Listener) net.Addr {
+	if l == nil {
+		return nil
+	}
+	return l.Addr()
+}
+
+// Ready returns nil once the gateway knows the cluster.
+func (s *Service) Ready() error {
+	select {
+	case <-s.backend.Complete():
+		return nil
+	default:
+		return errors.New("no metadata from a coordinator yet")
+	}
+}
+
+// Run serves until ctx ends. Then it takes no new requests and lets those under
+// way end, as long as the grace period lasts.
+func (s *Service) Run(ctx context.Context) error {
+	// The picture is followed for as long as requests are served.
+	following, stop := context.WithCancel(context.WithoutCancel(ctx))
+	followed := make(chan error, 1)
+	go func() { followed <- s.backend.Run(following) }()
+
+	doors := life.NewGroup(ctx)
+	doors.Go("drain", func(ctx context.Context) error {
+		<-ctx.Done()
+		s.backend.Drain()
+		return nil
+	})
+	if s.http != nil {
+		doors.Go("HTTP API", s.serveHTTP)
+	}
+	if s.grpc != nil {
+		doors.Go("gRPC API", s.serveGRPC)
+	}
+	err := doors.Wait()
+	s.local.Stop()
+	stop()
+	return errors.Join(err, <-followed, s.closer.Close())
+}
+
+// Close gives back what New acquired. It is for services that are not run.
+func (s *Service) Close() error {
+	return s.closer.Close()
+}
+
+func (s *Service) serveHTTP(ctx context.Context) error {
+	// Requests end with the grace period, not with ctx.
+	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	s.http.BaseContext = func(net.Listener) context.Context { return requests }
+	served := make(chan error, 1)
+	go func() { served <- s.http.Serve(s.httpListener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve HTTP on %s: %w", s.httpListener.Addr(), err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(requests, s.grace)
+	defer cancel()
+	if err := s.http.Shutdown(grace); err != nil {
+		s.logger.WarnContext(ctx, "requests did not end in time and were cut off", "grace", s.grace)
+		cut()
+		_ = s.http.Close()
+	}
+	<-served
+	return nil
+}
+
+func (s *Service) serveGRPC(ctx context.Context) error {
+	serving, stop := context.WithCancel(ctx)
+	known := make(chan struct{})
+	go func() {
+		defer close(known)
+		select {
+		case <-s.backend.Complete():
+			s.grpc.SetReady(true)
+		case <-serving.Done():
+		}
+	}()
+	err := s.grpc.Serve(ctx, s.grpcListener)
+	stop()
+	<-known
+	return err
+}

@@ -1,0 +1,100 @@
+package backend
+
+import (
+	"time"
+
+	storagev1 "github.com/sluiceio/sluice/gen/go/sluice/storage/v1"
+	"github.com/sluiceio/sluice/services/kit/errs"
+)
+
+// What the doors and their clients can act on. Messages name the subject.
+var (
+	ErrTopicNotFound    = errs.New(errs.NotFound, "TOPIC_NOT_FOUND", "the topic does not exist")
+	ErrPartition        = errs.New(errs.InvalidArgument, "UNKNOWN_PARTITION", "the topic has no such partition")
+	ErrInvalidRequest   = errs.New(errs.InvalidArgument, "INVALID_REQUEST", "invalid request")
+	ErrRecordTooLarge   = errs.New(errs.InvalidArgument, "RECORD_TOO_LARGE", "the record is too large")
+	ErrInvalidRecord    = errs.New(errs.InvalidArgument, "INVALID_RECORD", "the record is invalid")
+	ErrOffsetOutOfRange = errs.New(errs.OutOfRange, "OFFSET_OUT_OF_RANGE", "the offset is out of range")
+	// ErrNoIdempotence: producer ids come with a later version. Writing the
+	// records as if they had none would break what the sender relies on.
+	ErrNoIdempotence = errs.New(errs.Unimplemented, "IDEMPOTENCE_UNSUPPORTED",
+		"producer_id and sequence are not supported by this version; nothing was written")
+
+	// ErrNoLeader: nothing was written; try again.
+	ErrNoLeader = errs.New(errs.Unavailable, "NO_LEADER", "the partition has no leader just now")
+	// ErrUnknownOutcome: the records may or may not have been written.
+	ErrUnknownOutcome = errs.New(errs.Unavailable, "UNKNOWN_OUTCOME", "the outcome is unknown")
+	ErrDamaged        = errs.New(errs.Unavailable, "PARTITION_DAMAGED", "the partition is damaged")
+	ErrStorageFailed  = errs.New(errs.Unavailable, "STORAGE_FAILED", "the disk refused a write")
+	ErrOverloaded     = errs.New(errs.Unavailable, "OVERLOADED", "too much waits to be written").WithRetryAfter(time.Second)
+	ErrUnsupported    = errs.New(errs.Unimplemented, "UNSUPPORTED", "not served by this version")
+	ErrUnreachable    = errs.New(errs.Unavailable, "NODE_UNREACHABLE", "a node does not answer")
+)
+
+// A subject is what an error is about.
+type subject struct {
+	topic     string
+	partition int32
+}
+
+// partitionError makes an error for callers of what storage said about a
+// partition. Codes that only a fault of the gateway can cause become internal
+// errors.
+func (s subject) partitionError(e *storagev1.PartitionError) error {
+	about := func(kind *errs.Error, what string) error {
+		return kind.WithMessage("%s, partition %d of topic %q: %s", what, s.partition, s.topic, e.GetMessage())
+	}
+	switch e.GetCode() {
+	case storagev1.ErrorCode_ERROR_CODE_UNKNOWN_PARTITION,
+		storagev1.ErrorCode_ERROR_CODE_NOT_LEADER,
+		storagev1.ErrorCode_ERROR_CODE_NOT_AVAILABLE:
+		return s.noLeader()
+	case storagev1.ErrorCode_ERROR_CODE_UNKNOWN_OUTCOME:
+		return s.unknownOutcome()
+	case storagev1.ErrorCode_ERROR_CODE_INVALID_RECORD,
+		storagev1.ErrorCode_ERROR_CODE_INVALID_TIMESTAMP:
+		return about(ErrInvalidRecord, "invalid record")
+	case storagev1.ErrorCode_ERROR_CODE_RECORD_TOO_LARGE:
+		return about(ErrRecordTooLarge, "record too large")
+	case storagev1.ErrorCode_ERROR_CODE_OFFSET_OUT_OF_RANGE:
+		return about(ErrOffsetOutOfRange, "offset out of range")
+	case storagev1.ErrorCode_ERROR_CODE_DAMAGED:
+		return about(ErrDamaged, "damaged")
+	case storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED:
+		return about(ErrStorageFailed, "storage failed")
+	case storagev1.ErrorCode_ERROR_CODE_OVERLOADED:
+		return about(ErrOverloaded, "overloaded")
+	case storagev1.ErrorCode_ERROR_CODE_UNSUPPORTED:
+		return about(ErrUnsupported, "unsupported")
+	default:
+		return errs.New(errs.Internal, "STORAGE_REFUSED", "partition %d of topic %q: storage answered %s: %s",
+			s.partition, s.topic, e.GetCode(), e.GetMessage())
+	}
+}
+
+func (s subject) noLeader() error {
+	return ErrNoLeader.WithMessage("partition %d of topic %q has no leader just now, try again", s.partition, s.topic)
+}
+
+func (s subject) unknownOutcome() error {
+	return ErrUnknownOutcome.WithMessage(
+		"the outcome is unknown: records of this request may or may not have been written to partition %d of topic %q",
+		s.partition, s.topic)
+}
+
+// elsewhere says whether another replica, or the same a moment later, may serve
+// what this answer refuses. Nothing was done.
+func elsewhere(e *storagev1.PartitionError) bool {
+	switch e.GetCode() {
+	case storagev1.ErrorCode_ERROR_CODE_UNKNOWN_PARTITION,
+		storagev1.ErrorCode_ERROR_CODE_NOT_LEADER,
+		storagev1.ErrorCode_ERROR_CODE_NOT_AVAILABLE:
+		return true
+	default:
+		return false
+	}
+}
+
+func invalid(format string, args ...any) error {
+	return ErrInvalidRequest.WithMessage(format, args...)
+}

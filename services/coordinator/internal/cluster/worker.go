@@ -1,0 +1,212 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	coordinatorv1 "github.com/sluiceio/sluice/gen/go/sluice/coordinator/v1"
+	storagev1 "github.com/sluiceio/sluice/gen/go/sluice/storage/v1"
+	"github.com/sluiceio/sluice/services/coordinator/internal/peer"
+	"github.com/sluiceio/sluice/services/coordinator/internal/rows"
+	"github.com/sluiceio/sluice/services/coordinator/internal/view"
+	"github.com/sluiceio/sluice/services/kit/backoff"
+)
+
+// worker tells one life of one storage node what it holds, one call at a time.
+// What arrives during a call goes into the next. A call that fails is followed,
+// after a wait, by telling the node everything again.
+type worker struct {
+	term        *term
+	node        string
+	incarnation string
+	ctx         context.Context
+	stop        context.CancelFunc
+	wake        chan struct{}
+
+	mu struct {
+		sync.Mutex
+		// gone is set when nobody takes up work any more.
+		gone bool
+		pending
+	}
+}
+
+// pending is what the node has to be told.
+type pending struct {
+	// everything is all that the picture has on the node.
+	everything bool
+	// topics are to be placed even though the picture may not have them yet.
+	topics  map[rows.TopicID]*coordinatorv1.Topic
+	waiters []chan<- error
+	removed map[rows.TopicID]bool
+}
+
+func (p *pending) empty() bool { return !p.everything && len(p.topics) == 0 && len(p.removed) == 0 }
+
+func newWorker(t *term, n view.Node) *worker {
+	w := &worker{term: t, node: n.Id, incarnation: n.Incarnation, wake: make(chan struct{}, 1)}
+	w.ctx, w.stop = context.WithCancel(t.ctx)
+	w.mu.everything = true
+	return w
+}
+
+// place queues a topic; one answer will come.
+func (w *worker) place(topic *coordinatorv1.Topic, answer chan<- error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mu.gone {
+		answer <- w.away(errWorkerGone)
+		return
+	}
+	if w.mu.topics == nil {
+		w.mu.topics = make(map[rows.TopicID]*coordinatorv1.Topic)
+	}
+	id := rows.TopicID(topic.Id)
+	if before := w.mu.topics[id]; before == nil || before.Version < topic.Version {
+		w.mu.topics[id] = topic
+	}
+	w.mu.waiters = append(w.mu.waiters, answer)
+	w.wakeUp()
+}
+
+// remove queues the removal of a topic's replicas.
+func (w *worker) remove(id rows.TopicID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mu.removed == nil {
+		w.mu.removed = make(map[rows.TopicID]bool)
+	}
+	w.mu.removed[id] = true
+	w.wakeUp()
+}
+
+func (w *worker) wakeUp() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (w *worker) run() {
+	defer w.leave()
+	wait := backoff.New(backoff.Policy{Initial: 10 * time.Millisecond, Max: 2 * time.Second})
+	for {
+		todo := w.take()
+		if todo.empty() {
+			select {
+			case <-w.ctx.Done():
+				return
+			case <-w.wake:
+			}
+			continue
+		}
+		err := w.tell(todo)
+		for _, answer := range todo.waiters {
+			answer <- err // buffered for one answer of each node
+		}
+		if err == nil {
+			wait.Reset()
+			continue
+		}
+		if w.ctx.Err() != nil {
+			return
+		}
+		w.term.log().Warn("storage node not told what it holds, trying again", "node", w.node, "err", err)
+		w.again(todo)
+		_ = wait.Wait(w.ctx)
+	}
+}
+
+func (w *worker) take() pending {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	todo := w.mu.pending
+	w.mu.pending = pending{}
+	return todo
+}
+
+// again queues what failed: removals by name, and everything that is to be
+// there by the picture, so that a topic that was taken back is not among it.
+func (w *worker) again(todo pending) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.everything = true
+	if w.mu.removed == nil {
+		w.mu.removed = make(map[rows.TopicID]bool)
+	}
+	maps.Copy(w.mu.removed, todo.removed)
+}
+
+// leave answers whoever still waits.
+func (w *worker) leave() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.gone = true
+	for _, answer := range w.mu.waiters {
+		answer <- w.away(errWorkerGone)
+	}
+	w.mu.waiters = nil
+}
+
+func (w *worker) away(cause error) error {
+	return peer.ErrNodeAway.WithMessage("storage node %q is away", w.node).With("node", w.node).Because(cause)
+}
+
+// tell sends what is pending, but for topics that have been deleted meanwhile.
+// Placements come first, since a removal may be of one of them.
+func (w *worker) tell(todo pending) error {
+	var topics []*coordinatorv1.Topic
+	for _, t := range todo.topics {
+		if !w.term.deleted(t) {
+			topics = append(topics, t)
+		}
+	}
+	if todo.everything {
+		for _, t := range w.term.held(w.node) {
+			if todo.topics[rows.TopicID(t.Id)] == nil && !w.term.deleted(t) {
+				topics = append(topics, t)
+			}
+		}
+	}
+	for _, request := range placements(w.node, topics) {
+		if err := w.call(func(ctx context.Context, replicas storagev1.ReplicaServiceClient) error {
+			_, err := replicas.PlaceReplicas(ctx, request)
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	if len(todo.removed) == 0 {
+		return nil
+	}
+	request := &storagev1.RemoveReplicasRequest{}
+	ids := slices.Collect(maps.Keys(todo.removed))
+	for _, id := range ids {
+		request.TopicIds = append(request.TopicIds, id[:])
+	}
+	err := w.call(func(ctx context.Context, replicas storagev1.ReplicaServiceClient) error {
+		_, err := replicas.RemoveReplicas(ctx, request)
+		return err
+	})
+	if err == nil {
+		w.term.removedFrom(w.node, ids)
+	}
+	return err
+}
+
+func (w *worker) call(do func(context.Context, storagev1.ReplicaServiceClient) error) error {
+	ctx, cancel := context.WithTimeout(w.ctx, w.term.cluster.cfg.CallTimeout)
+	defer cancel()
+	replicas, err := w.term.cluster.peers.Replicas(ctx, w.node)
+	if err == nil {
+		err = do(ctx, replicas)
+	}
+	if err == nil || errors.Is(err, peer.ErrNodeAway) {
+		return err
+	}
+	return w.away(err)
+}

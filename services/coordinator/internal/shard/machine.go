@@ -1,0 +1,22 @@
+package shard
+
+import (
+	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
+)
+
+// Record is one change of a shard's state.
+type Record struct {
+	Key *persistv1.ShardKey
+	// Value is nil to remove the key.
+	Value *persistv1.ShardValue
+}
+
+// Machine is the state of one shard. It is used by one goroutine at a time and
+// never blocks. Records must be all that changes it, since they are all that
+// the next owner gets.
+type Machine interface {
+	// Apply makes a record part of the state and returns what takes it back.
+	// Undos are called in the reverse order of Apply, and only when the records
+	// were not written. While a log is loaded they are not called at all.
+	Apply(Record) (undo func())
+}

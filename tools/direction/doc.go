@@ -1,0 +1,2 @@
+// Package direction is a test: dependencies between our packages point one way.
+package direction

@@ -7,15 +7,17 @@ type Attributes int16
 const (
 	codecMask Attributes = 0x07
 
-	// LogAppendTime: all records have the max timestamp, which is when the
-	// leader appended them.
+	// LogAppendTime says that all records have the max timestamp, which is when
+	// the leader appended them.
 	LogAppendTime Attributes = 1 << 3
-	// Transactional: visible to committed-only readers once a marker commits it.
+	// Transactional says that committed-only readers see the batch once a marker
+	// commits it.
 	Transactional Attributes = 1 << 4
-	// Control: the one record is a transaction marker, and no reader sees it.
+	// Control says that the one record is a transaction marker, which no reader
+	// sees.
 	Control Attributes = 1 << 5
-	// HorizonSet: the base timestamp is the horizon until which compaction keeps
-	// tombstones and markers (KIP-534).
+	// HorizonSet says that the base timestamp is the horizon until which
+	// compaction keeps tombstones and markers (KIP-534).
 	HorizonSet Attributes = 1 << 6
 )
 

@@ -16,6 +16,7 @@ const (
 )
 
 func benchBatch(b *testing.B, codec recordbatch.Codec) []byte {
+	b.Helper()
 	builder := recordbatch.NewBuilder(recordbatch.Options{Codec: codec})
 	value := bytes.Repeat([]byte("value of a record, as it goes. "), 9)[:benchValue]
 	for i := range benchRecords {

@@ -337,6 +337,27 @@ func walk(batch []byte) error {
 	return nil
 }
 
+// A reader of the header may set aside memory for as many records as it says.
+func TestCountIsNotBelievedBlindly(t *testing.T) {
+	var r recordbatch.Reader
+	require.NoError(t, r.Reset(withRecords(2, recordbatch.None, make([]byte, 14)), recordbatch.Limits{}))
+	require.ErrorIs(t, r.Reset(withRecords(3, recordbatch.None, make([]byte, 20)), recordbatch.Limits{}), recordbatch.ErrMalformed)
+}
+
+func TestIdleReaderIsUsable(t *testing.T) {
+	var r recordbatch.Reader
+	for range 2 {
+		value := bytes.Repeat([]byte{'v'}, 5<<20)
+		batch := build(t, recordbatch.Options{Codec: recordbatch.LZ4}, []item{{Value: value}})
+		require.NoError(t, r.Reset(batch, recordbatch.Limits{}))
+		require.True(t, r.Next())
+		require.Equal(t, value, r.Record.Value)
+		r.Idle()
+		require.False(t, r.Next())
+		require.NoError(t, r.Err())
+	}
+}
+
 func TestInflateIsBounded(t *testing.T) {
 	const limit = 100_000
 	plain := bytes.Repeat([]byte("a bomb "), 5*limit)
@@ -404,7 +425,7 @@ func TestTruncatedCompression(t *testing.T) {
 	for _, codec := range codecs[1:] {
 		packed, err := recordbatch.Compress(codec, nil, plain)
 		require.NoError(t, err)
-		for cut := range len(packed) {
+		for cut := range packed {
 			got, err := recordbatch.Decompress(codec, nil, packed[:cut], recordbatch.Limits{})
 			if err == nil { // LZ4 without its end mark has all its bytes
 				require.Truef(t, bytes.HasPrefix(plain, got), "%v cut at %d", codec, cut)

@@ -9,6 +9,7 @@ import (
 
 func TestOS(t *testing.T) {
 	vfstest.Run(t, func(t *testing.T) (vfs.FS, string) {
+		t.Helper()
 		return vfs.OS, t.TempDir()
 	})
 }

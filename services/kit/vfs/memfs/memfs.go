@@ -87,6 +87,7 @@ func (f *FS) Kill() *FS {
 	return f.cloneLocked()
 }
 
+// Create makes or empties a file. A new name is pending until SyncDir.
 func (f *FS) Create(name string) (vfs.File, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,8 +99,10 @@ func (f *FS) Create(name string) (vfs.File, error) {
 	return &file{fs: f, node: n, name: name, write: true}, nil
 }
 
+// Open opens a file for reading and writing.
 func (f *FS) Open(name string) (vfs.File, error) { return f.open(name, true) }
 
+// OpenRead opens a file for reading.
 func (f *FS) OpenRead(name string) (vfs.File, error) { return f.open(name, false) }
 
 func (f *FS) open(name string, write bool) (vfs.File, error) {
@@ -115,6 +118,7 @@ func (f *FS) open(name string, write bool) (vfs.File, error) {
 	return &file{fs: f, node: n, name: name, write: write}, nil
 }
 
+// Remove removes a file or an empty folder; open files stay usable.
 func (f *FS) Remove(name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -136,6 +140,7 @@ func (f *FS) Remove(name string) error {
 	return nil
 }
 
+// RemoveAll removes name and all below it, each entry a change of its own.
 func (f *FS) RemoveAll(name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -158,6 +163,7 @@ func (f *FS) removeTreeLocked(s slot) {
 	f.linkLocked(link{from: s, node: n})
 }
 
+// Rename moves a file or folder, as one change.
 func (f *FS) Rename(from, to string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -195,6 +201,7 @@ func (f *FS) renameLocked(from, to string) error {
 	return nil
 }
 
+// MkdirAll makes a folder and its parents, each a change of its own.
 func (f *FS) MkdirAll(dir string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -216,6 +223,7 @@ func (f *FS) MkdirAll(dir string) error {
 	return nil
 }
 
+// List returns the names in a folder, sorted.
 func (f *FS) List(dir string) ([]string, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -226,6 +234,7 @@ func (f *FS) List(dir string) ([]string, error) {
 	return sortedNames(n.entries), nil
 }
 
+// Stat tells size and kind.
 func (f *FS) Stat(name string) (vfs.Info, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -236,6 +245,7 @@ func (f *FS) Stat(name string) (vfs.Info, error) {
 	return vfs.Info{Size: int64(len(n.content.visible)), Dir: n.dir}, nil
 }
 
+// SyncDir makes the pending changes of a folder's entries durable.
 func (f *FS) SyncDir(dir string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -247,6 +257,7 @@ func (f *FS) SyncDir(dir string) error {
 	return nil
 }
 
+// Lock takes the lock of a file until it is closed, or until the crash or kill.
 func (f *FS) Lock(name string) (io.Closer, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 
 func TestConformance(t *testing.T) {
 	vfstest.Run(t, func(t *testing.T) (vfs.FS, string) {
+		t.Helper()
 		fsys := memfs.New()
 		dir := "/data/" + t.Name()
 		if err := fsys.MkdirAll(dir); err != nil {

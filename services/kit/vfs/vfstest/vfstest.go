@@ -20,6 +20,7 @@ import (
 // Run runs the suite. newFS returns a file system and an empty folder of it
 // that the test may fill.
 func Run(t *testing.T, newFS func(t *testing.T) (vfs.FS, string)) {
+	t.Helper()
 	for name, test := range map[string]func(*testing.T, vfs.FS, string){
 		"bytes":               testBytes,
 		"gathered write":      testWritev,
@@ -75,6 +76,7 @@ func WriteFile(t require.TestingT, fsys vfs.FS, name string, b []byte) {
 }
 
 func testBytes(t *testing.T, fsys vfs.FS, dir string) {
+	t.Helper()
 	name := path.Join(dir, "f")
 	f, err := fsys.Create(name)
 	require.NoError(t, err)
@@ -114,6 +116,7 @@ func testBytes(t *testing.T, fsys vfs.FS, dir string) {
 }
 
 func testWritev(t *testing.T, fsys vfs.FS, dir string) {
+	t.Helper()
 	name := path.Join(dir, "f")
 	f, err := fsys.Create(name)
 	require.NoError(t, err)
@@ -134,6 +137,7 @@ func testWritev(t *testing.T, fsys vfs.FS, dir string) {
 }
 
 func testManyBuffers(t *testing.T, fsys vfs.FS, dir string) {
+	t.Helper()
 	name := path.Join(dir, "f")
 	f, err := fsys.Create(name)
 	require.NoError(t, err)
@@ -152,6 +156,7 @@ func testManyBuffers(t *testing.T, fsys vfs.FS, dir string) {
 }
 
 func testGap(t *testing.T, fsys vfs.FS, dir string) {
+	t.Helper()
 	name := path.Join(dir, "f")
 	f, err := fsys.Create(name)
 	require.NoError(t, err)
@@ -162,6 +167,7 @@ func testGap(t *testing.T, fsys vfs.FS, dir string) {
 }
 
 func testTruncate(t *testing.T, fsys vfs.FS, dir string) {
+	t.Helper()
 	name := path.Join(dir, "f")
 	WriteFile(t, fsys, name, []byte("abcdef"))
 	f, err := fsys.Open(name)
@@ -175,6 +181,7 @@ func testTruncate(t *testing.T, fsys vfs.FS, dir string) {
 }
 
 func testOpen(t *testing.T, fsys vfs.FS, dir string) {
+	t.Helper()
 	name := path.Join(dir, "f")
 	for _, open := range []func(string) (vfs.File, error){fsys.Open, fsys.OpenRead} {
 		_, err := open(name)
@@ -209,6 +216,7 @@ func testOpen(t *testing.T, fsys vfs.FS, dir string) {
 }
 
 func testClosed(t *testing.T, fsys vfs.FS, dir string) {
+	t.Helper()
 	f, err := fsys.Create(path.Join(dir, "f"))
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
@@ -227,6 +235,7 @@ func testClosed(t *testing.T, fsys vfs.FS, dir string) {
 }
 
 func testRemovedWhileOpen(t *testing.T, fsys vfs.FS, dir string) {
+	t.Helper()
 	name := path.Join(dir, "f")
 	WriteFile(t, fsys, name, []byte("old"))
 	f, err := fsys.Open(name)
@@ -242,6 +251,7 @@ func testRemovedWhileOpen(t *testing.T, fsys vfs.FS, dir string) {
 }
 
 func testRename(t *testing.T, fsys vfs.FS, dir string) {
+	t.Helper()
 	a, b := path.Join(dir, "a"), path.Join(dir, "b")
 	WriteFile(t, fsys, a, []byte("a"))
 	WriteFile(t, fsys, b, []byte("b"))
@@ -270,6 +280,7 @@ func testRename(t *testing.T, fsys vfs.FS, dir string) {
 }
 
 func testRenameRefused(t *testing.T, fsys vfs.FS, dir string) {
+	t.Helper()
 	f, d := path.Join(dir, "f"), path.Join(dir, "d")
 	WriteFile(t, fsys, f, nil)
 	require.NoError(t, fsys.MkdirAll(d))
@@ -284,6 +295,7 @@ func testRenameRefused(t *testing.T, fsys vfs.FS, dir string) {
 }
 
 func testFolders(t *testing.T, fsys vfs.FS, dir string) {
+	t.Helper()
 	deep := path.Join(dir, "a", "b", "c")
 	require.NoError(t, fsys.MkdirAll(deep))
 	require.NoError(t, fsys.MkdirAll(deep), "already there")
@@ -303,6 +315,7 @@ func testFolders(t *testing.T, fsys vfs.FS, dir string) {
 }
 
 func testRemove(t *testing.T, fsys vfs.FS, dir string) {
+	t.Helper()
 	d := path.Join(dir, "d")
 	require.NoError(t, fsys.MkdirAll(d))
 	WriteFile(t, fsys, path.Join(d, "f"), nil)
@@ -315,6 +328,7 @@ func testRemove(t *testing.T, fsys vfs.FS, dir string) {
 }
 
 func testRemoveAll(t *testing.T, fsys vfs.FS, dir string) {
+	t.Helper()
 	d := path.Join(dir, "d")
 	require.NoError(t, fsys.MkdirAll(path.Join(d, "e", "f")))
 	WriteFile(t, fsys, path.Join(d, "e", "g"), []byte("x"))
@@ -330,6 +344,7 @@ func testRemoveAll(t *testing.T, fsys vfs.FS, dir string) {
 }
 
 func testFileInTheWay(t *testing.T, fsys vfs.FS, dir string) {
+	t.Helper()
 	f := path.Join(dir, "f")
 	WriteFile(t, fsys, f, nil)
 	require.Error(t, fsys.MkdirAll(f))
@@ -341,6 +356,7 @@ func testFileInTheWay(t *testing.T, fsys vfs.FS, dir string) {
 }
 
 func testLock(t *testing.T, fsys vfs.FS, dir string) {
+	t.Helper()
 	name := path.Join(dir, "lock")
 	l, err := fsys.Lock(name)
 	require.NoError(t, err)
@@ -360,11 +376,12 @@ func testLock(t *testing.T, fsys vfs.FS, dir string) {
 }
 
 func testNegativeOffset(t *testing.T, fsys vfs.FS, dir string) {
+	t.Helper()
 	f, err := fsys.Create(path.Join(dir, "f"))
 	require.NoError(t, err)
 	_, err = f.ReadAt(make([]byte, 1), -1)
 	require.Error(t, err)
-	require.False(t, errors.Is(err, io.EOF))
+	require.NotErrorIs(t, err, io.EOF)
 	_, err = f.WriteAt([]byte("x"), -1)
 	require.Error(t, err)
 	_, err = f.WritevAt([][]byte{[]byte("x")}, -1)
@@ -373,6 +390,7 @@ func testNegativeOffset(t *testing.T, fsys vfs.FS, dir string) {
 }
 
 func testConcurrent(t *testing.T, fsys vfs.FS, dir string) {
+	t.Helper()
 	const writers, rounds, block = 4, 50, 100
 	name := path.Join(dir, "shared")
 	f, err := fsys.Create(name)
@@ -412,6 +430,7 @@ func testConcurrent(t *testing.T, fsys vfs.FS, dir string) {
 }
 
 func testBuffersCopied(t *testing.T, fsys vfs.FS, dir string) {
+	t.Helper()
 	name := path.Join(dir, "f")
 	f, err := fsys.Create(name)
 	require.NoError(t, err)

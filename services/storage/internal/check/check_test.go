@@ -24,8 +24,8 @@ type record struct {
 	key, value string
 }
 
-func build(t testing.TB, options recordbatch.Options, records ...record) []byte {
-	t.Helper()
+func build(tb testing.TB, options recordbatch.Options, records ...record) []byte {
+	tb.Helper()
 	b := recordbatch.NewBuilder(options)
 	for _, r := range records {
 		var key []byte
@@ -35,19 +35,20 @@ func build(t testing.TB, options recordbatch.Options, records ...record) []byte 
 		b.Append(now.UnixMilli()+r.timestamp, key, []byte(r.value), nil)
 	}
 	batch, err := b.Finish()
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return batch
 }
 
-func three(t testing.TB) []byte {
-	return build(t, recordbatch.Options{}, record{0, "a", "1"}, record{5, "b", "2"}, record{5, "c", "3"})
+func three(tb testing.TB) []byte {
+	tb.Helper()
+	return build(tb, recordbatch.Options{}, record{0, "a", "1"}, record{5, "b", "2"}, record{5, "c", "3"})
 }
 
 // edited is a batch with another header and a CRC to match.
-func edited(t testing.TB, batch []byte, edit func(h *recordbatch.Header)) []byte {
-	t.Helper()
+func edited(tb testing.TB, batch []byte, edit func(h *recordbatch.Header)) []byte {
+	tb.Helper()
 	h, err := recordbatch.ParseHeader(batch)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	edit(&h)
 	batch = bytes.Clone(batch)
 	recordbatch.PutHeader(batch, h)
@@ -56,8 +57,9 @@ func edited(t testing.TB, batch []byte, edit func(h *recordbatch.Header)) []byte
 }
 
 // rawRecords is a batch whose records are these bytes.
-func rawRecords(t testing.TB, count int32, records ...[]byte) []byte {
-	batch := append(three(t)[:recordbatch.HeaderSize:recordbatch.HeaderSize], bytes.Join(records, nil)...)
+func rawRecords(tb testing.TB, count int32, records ...[]byte) []byte {
+	tb.Helper()
+	batch := append(three(tb)[:recordbatch.HeaderSize:recordbatch.HeaderSize], bytes.Join(records, nil)...)
 	h := recordbatch.Header{Magic: 2, LeaderEpoch: -1, LastOffsetDelta: count - 1, Count: count,
 		BaseTimestamp: now.UnixMilli(), MaxTimestamp: now.UnixMilli(), ProducerID: -1, ProducerEpoch: -1, BaseSequence: -1}
 	recordbatch.Seal(batch, h)
@@ -91,34 +93,34 @@ func TestRefused(t *testing.T) {
 		tooLarge  = storagev1.ErrorCode_ERROR_CODE_RECORD_TOO_LARGE
 		timestamp = storagev1.ErrorCode_ERROR_CODE_INVALID_TIMESTAMP
 	)
-	head := func(edit func(h *recordbatch.Header)) func(t *testing.T) []byte {
-		return func(t *testing.T) []byte { return edited(t, three(t), edit) }
+	head := func(edit func(h *recordbatch.Header)) func() []byte {
+		return func() []byte { return edited(t, three(t), edit) }
 	}
 	sane := func(*check.Rules) {}
 	good := []byte{12, 0, 0, 0, 1, 1, 0}
 	for name, c := range map[string]struct {
-		bytes  func(t *testing.T) []byte
+		bytes  func() []byte
 		rules  func(r *check.Rules)
 		code   storagev1.ErrorCode
 		record int
 		reason string
 	}{
-		"no bytes": {func(*testing.T) []byte { return nil }, sane, invalid, -1, "expected a record batch, got no bytes"},
-		"header cut": {func(t *testing.T) []byte { return three(t)[:60] }, sane, invalid, -1,
+		"no bytes": {func() []byte { return nil }, sane, invalid, -1, "expected a record batch, got no bytes"},
+		"header cut": {func() []byte { return three(t)[:60] }, sane, invalid, -1,
 			"expected a header of 61 bytes, got 60"},
-		"records cut": {func(t *testing.T) []byte { b := three(t); return b[:len(b)-1] }, sane, invalid, -1, "truncated batch"},
-		"second batch cut": {func(t *testing.T) []byte { return append(three(t), three(t)[:70]...) }, sane, invalid, -1,
+		"records cut": {func() []byte { b := three(t); return b[:len(b)-1] }, sane, invalid, -1, "truncated batch"},
+		"second batch cut": {func() []byte { return append(three(t), three(t)[:70]...) }, sane, invalid, -1,
 			"truncated batch"},
-		"length negative": {func(t *testing.T) []byte { b := three(t); b[8] = 0x80; return b }, sane, invalid, -1, "expected at least 49"},
-		"magic 0":         {func(t *testing.T) []byte { b := three(t); b[16] = 0; return b }, sane, invalid, -1, "message format 0 or 1, expected 2"},
-		"magic 1":         {func(t *testing.T) []byte { b := three(t); b[16] = 1; return b }, sane, invalid, -1, "message format 0 or 1, expected 2"},
-		"magic unknown":   {func(t *testing.T) []byte { b := three(t); b[16] = 9; return b }, sane, corrupt, -1, "unknown message format, expected 2: got 9"},
-		"CRC":             {func(t *testing.T) []byte { b := three(t); b[len(b)-1] ^= 1; return b }, sane, corrupt, -1, "CRC does not match"},
-		"several batches": {func(t *testing.T) []byte { return append(three(t), three(t)...) }, func(r *check.Rules) { r.SingleBatch = true }, invalid, -1,
+		"length negative": {func() []byte { b := three(t); b[8] = 0x80; return b }, sane, invalid, -1, "expected at least 49"},
+		"magic 0":         {func() []byte { b := three(t); b[16] = 0; return b }, sane, invalid, -1, "message format 0 or 1, expected 2"},
+		"magic 1":         {func() []byte { b := three(t); b[16] = 1; return b }, sane, invalid, -1, "message format 0 or 1, expected 2"},
+		"magic unknown":   {func() []byte { b := three(t); b[16] = 9; return b }, sane, corrupt, -1, "unknown message format, expected 2: got 9"},
+		"CRC":             {func() []byte { b := three(t); b[len(b)-1] ^= 1; return b }, sane, corrupt, -1, "CRC does not match"},
+		"several batches": {func() []byte { return append(three(t), three(t)...) }, func(r *check.Rules) { r.SingleBatch = true }, invalid, -1,
 			"expected one batch, got several"},
 		"base offset": {head(func(h *recordbatch.Header) { h.BaseOffset = 3 }), sane, invalid, -1, "expected base offset 0, got 3"},
 		"count 0":     {head(func(h *recordbatch.Header) { h.Count = 0 }), sane, invalid, -1, "expected at least one record, got none"},
-		"count negative": {func(t *testing.T) []byte {
+		"count negative": {func() []byte {
 			b := three(t)
 			binary.BigEndian.PutUint32(b[57:], 0xffffffff)
 			recordbatch.SealCRC(b)
@@ -127,18 +129,18 @@ func TestRefused(t *testing.T) {
 		"last delta too large": {head(func(h *recordbatch.Header) { h.LastOffsetDelta = 3 }), sane, invalid, -1, "expected last offset delta 2 for 3 records, got 3"},
 		"last delta too small": {head(func(h *recordbatch.Header) { h.LastOffsetDelta = 1 }), sane, invalid, -1, "expected last offset delta 2 for 3 records, got 1"},
 		"count too large":      {head(func(h *recordbatch.Header) { h.Count, h.LastOffsetDelta = 4, 3 }), sane, invalid, -1, "4 records in 27 bytes"},
-		"a record missing": {func(t *testing.T) []byte {
+		"a record missing": {func() []byte {
 			b := build(t, recordbatch.Options{}, record{0, "k", "a long value"})
 			return edited(t, b, func(h *recordbatch.Header) { h.Count, h.LastOffsetDelta = 2, 1 })
 		}, sane, invalid, 1, "length passes the batch's end"},
 		"count huge":      {head(func(h *recordbatch.Header) { h.Count, h.LastOffsetDelta = math.MaxInt32, math.MaxInt32-1 }), sane, invalid, -1, "2147483647 records in"},
 		"count too small": {head(func(h *recordbatch.Header) { h.Count, h.LastOffsetDelta = 2, 1 }), sane, invalid, 2, "bytes after the last record"},
-		"deltas do not begin at 0": {func(t *testing.T) []byte { return rawRecords(t, 1, []byte{12, 0, 0, 2, 1, 1, 0}) }, sane, invalid, 0,
+		"deltas do not begin at 0": {func() []byte { return rawRecords(t, 1, []byte{12, 0, 0, 2, 1, 1, 0}) }, sane, invalid, 0,
 			"expected offset delta 0, got 1"},
-		"deltas have a gap": {func(t *testing.T) []byte { return rawRecords(t, 2, good, []byte{12, 0, 0, 4, 1, 1, 0}) }, sane, invalid, 1,
+		"deltas have a gap": {func() []byte { return rawRecords(t, 2, good, []byte{12, 0, 0, 4, 1, 1, 0}) }, sane, invalid, 1,
 			"expected offset delta 1, got 2"},
-		"deltas repeat": {func(t *testing.T) []byte { return rawRecords(t, 2, good, good) }, sane, invalid, 1, "expected offset delta 1, got 0"},
-		"malformed record of the second batch": {func(t *testing.T) []byte {
+		"deltas repeat": {func() []byte { return rawRecords(t, 2, good, good) }, sane, invalid, 1, "expected offset delta 1, got 0"},
+		"malformed record of the second batch": {func() []byte {
 			return append(three(t), rawRecords(t, 2, good, []byte{12, 0, 0, 2, 9, 1, 0})...)
 		},
 			sane, invalid, 4, "key is no number or passes the record's end"},
@@ -151,39 +153,39 @@ func TestRefused(t *testing.T) {
 		"transaction of nobody":    {head(func(h *recordbatch.Header) { h.Attributes |= recordbatch.Transactional }), sane, invalid, -1, "expected a producer id"},
 		"producer without epoch":   {head(func(h *recordbatch.Header) { h.ProducerID, h.BaseSequence = 4, 0 }), sane, invalid, -1, "expected a producer epoch with producer id 4, got -1"},
 		"producer without numbers": {head(func(h *recordbatch.Header) { h.ProducerID, h.ProducerEpoch = 4, 0 }), sane, invalid, -1, "expected a sequence with producer id 4, got -1"},
-		"no key on a compacted topic": {func(t *testing.T) []byte {
+		"no key on a compacted topic": {func() []byte {
 			return build(t, recordbatch.Options{}, record{0, "k", "v"}, record{0, "", "v"})
 		},
 			func(r *check.Rules) { r.Compacted = true }, invalid, 1, "expected a key on a compacted topic, got none"},
-		"no key in the second batch": {func(t *testing.T) []byte {
+		"no key in the second batch": {func() []byte {
 			return append(three(t), build(t, recordbatch.Options{}, record{0, "", "v"})...)
 		},
 			func(r *check.Rules) { r.Compacted = true }, invalid, 3, "expected a key on a compacted topic, got none"},
-		"batch too large": {func(t *testing.T) []byte { return three(t) }, func(r *check.Rules) { r.MaxBatchBytes = 80 }, tooLarge, -1,
+		"batch too large": {func() []byte { return three(t) }, func(r *check.Rules) { r.MaxBatchBytes = 80 }, tooLarge, -1,
 			"expected a batch of at most 80 bytes, got 88"},
-		"batch too large once uncompressed": {func(t *testing.T) []byte {
+		"batch too large once uncompressed": {func() []byte {
 			return build(t, recordbatch.Options{Codec: recordbatch.Zstd}, record{0, "k", string(bytes.Repeat([]byte("v"), 5000))})
 		}, func(r *check.Rules) { r.MaxBatchBytes, r.Codec = 1000, new(recordbatch.None) }, tooLarge, -1, "expected a batch of at most 1000 bytes"},
-		"record too large": {func(t *testing.T) []byte {
+		"record too large": {func() []byte {
 			return build(t, recordbatch.Options{}, record{0, "key", "value"}, record{0, "key", "value!"})
 		},
 			func(r *check.Rules) { r.MaxRecordBytes = 8 }, tooLarge, 1, "expected a record of at most 8 bytes, got 9"},
-		"inflates too far": {func(t *testing.T) []byte {
+		"inflates too far": {func() []byte {
 			return build(t, recordbatch.Options{Codec: recordbatch.LZ4}, record{0, "k", string(make([]byte, 100_000))})
 		}, func(r *check.Rules) { r.MaxInflate = 50_000 }, tooLarge, -1, "more than 50000 bytes"},
-		"too far ahead": {func(t *testing.T) []byte {
+		"too far ahead": {func() []byte {
 			return build(t, recordbatch.Options{}, record{hour, "k", "v"}, record{hour + 1, "k", "v"})
 		}, sane, timestamp, 1, "got 1700003600001"},
-		"too far behind": {func(t *testing.T) []byte {
+		"too far behind": {func() []byte {
 			return build(t, recordbatch.Options{}, record{-1000, "k", "v"}, record{-1001, "k", "v"})
 		},
 			func(r *check.Rules) { r.TimestampBeforeMaxMs = 1000 }, timestamp, 1, "got 1699999998999"},
-		"timestamp overflows": {func(t *testing.T) []byte {
+		"timestamp overflows": {func() []byte {
 			return edited(t, three(t), func(h *recordbatch.Header) { h.BaseTimestamp = math.MaxInt64 })
 		}, func(r *check.Rules) { r.TimestampAfterMaxMs = math.MaxInt64 }, timestamp, 1, "overflow"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			batches := c.bytes(t)
+			batches := c.bytes()
 			before := bytes.Clone(batches)
 			rules := check.DefaultRules()
 			c.rules(&rules)
@@ -289,12 +291,12 @@ func TestRecoded(t *testing.T) {
 			got := one(t, edited(t, batch, func(h *recordbatch.Header) { h.MaxTimestamp = 1 }), rules)
 			require.Equal(t, to, got.Header.Attributes.Codec())
 			require.EqualValues(t, 3, got.Header.BaseSequence)
-			var values string
+			var values []byte
 			for r, err := range recordbatch.Records(got.Bytes, recordbatch.Limits{}) {
 				require.NoError(t, err)
-				values += string(r.Key) + string(r.Value)
+				values = append(append(values, r.Key...), r.Value...)
 			}
-			require.Equal(t, "a1b2", values)
+			require.Equal(t, "a1b2", string(values))
 		}
 	}
 }

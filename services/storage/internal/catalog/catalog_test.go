@@ -1,0 +1,161 @@
+package catalog
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
+	"github.com/sluiceio/sluice/services/kit/vfs"
+	"github.com/sluiceio/sluice/services/kit/vfs/memfs"
+)
+
+func topic(id uuid.UUID, name string, version int64) *persistv1.CatalogTopic {
+	return &persistv1.CatalogTopic{TopicId: id[:], Name: name, ConfigVersion: version}
+}
+
+// names are the topics of a catalog as "name@version".
+func names(c *Catalog) map[string]bool {
+	set := map[string]bool{}
+	for _, topic := range c.Topics() {
+		set[fmt.Sprintf("%s@%d", topic.GetName(), topic.GetConfigVersion())] = true
+	}
+	return set
+}
+
+func TestLastRecordOfATopicCounts(t *testing.T) {
+	fsys := memfs.New()
+	c, err := Open(fsys, "")
+	require.NoError(t, err)
+	a, b := uuid.New(), uuid.New()
+	require.NoError(t, c.Put(topic(a, "a", 1), topic(b, "b", 1)))
+	require.NoError(t, c.Put(topic(a, "a", 2)))
+	require.NoError(t, c.Remove(b))
+	require.NoError(t, c.Close())
+
+	c, err = Open(fsys, "")
+	require.NoError(t, err)
+	require.Equal(t, map[string]bool{"a@2": true}, names(c))
+	require.NoError(t, c.Close())
+}
+
+func TestAcknowledgedSurvivesACrash(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		fsys := memfs.New()
+		want := map[string]bool{}
+		for generation := range 3 {
+			c, err := Open(fsys, "")
+			require.NoError(t, err)
+			require.Equal(t, want, names(c))
+			for i := range rng.IntN(4) {
+				id := uuid.New()
+				name := fmt.Sprintf("t%d-%d", generation, i)
+				require.NoError(t, c.Put(topic(id, name, 1)))
+				want[name+"@1"] = true
+			}
+			fsys = fsys.Crash(rng)
+		}
+	}
+}
+
+func TestTornTailIsCutAndDamageIsTold(t *testing.T) {
+	fsys := memfs.New()
+	c, err := Open(fsys, "")
+	require.NoError(t, err)
+	require.NoError(t, c.Put(topic(uuid.New(), "a", 1)))
+	first := c.mu.size
+	require.NoError(t, c.Put(topic(uuid.New(), "b", 1)))
+	last := c.mu.size
+	require.NoError(t, c.Close())
+
+	t.Run("torn", func(t *testing.T) {
+		for cut := first; cut < last; cut++ {
+			torn := copyOf(t, fsys)
+			require.NoError(t, truncate(torn, cut))
+			c, err := Open(torn, "")
+			require.NoError(t, err, "cut at %d", cut)
+			require.Equal(t, map[string]bool{"a@1": true}, names(c))
+			require.NoError(t, c.Put(topic(uuid.New(), "c", 1)))
+			require.NoError(t, c.Close())
+			c, err = Open(torn, "")
+			require.NoError(t, err)
+			require.Equal(t, map[string]bool{"a@1": true, "c@1": true}, names(c))
+			require.NoError(t, c.Close())
+		}
+	})
+	t.Run("damaged", func(t *testing.T) {
+		for at := int64(headSize); at < first; at++ {
+			damaged := copyOf(t, fsys)
+			require.NoError(t, flip(damaged, at))
+			_, err := Open(damaged, "")
+			require.ErrorIs(t, err, ErrDamaged, "flipped byte %d", at)
+		}
+	})
+	t.Run("newer format", func(t *testing.T) {
+		newer := copyOf(t, fsys)
+		require.NoError(t, flip(newer, int64(len(magic))))
+		_, err := Open(newer, "")
+		require.ErrorContains(t, err, "this version reads 1")
+	})
+}
+
+func copyOf(t *testing.T, fsys vfs.FS) vfs.FS {
+	t.Helper()
+	from, err := fsys.Open(fileName)
+	require.NoError(t, err)
+	size, err := from.Size()
+	require.NoError(t, err)
+	content := make([]byte, size)
+	_, err = from.ReadAt(content, 0)
+	require.NoError(t, err)
+	to := memfs.New()
+	file, err := to.Create(fileName)
+	require.NoError(t, err)
+	_, err = file.WriteAt(content, 0)
+	require.NoError(t, err)
+	return to
+}
+
+func truncate(fsys vfs.FS, size int64) error {
+	file, err := fsys.Open(fileName)
+	if err != nil {
+		return err
+	}
+	return file.Truncate(size)
+}
+
+func flip(fsys vfs.FS, at int64) error {
+	file, err := fsys.Open(fileName)
+	if err != nil {
+		return err
+	}
+	b := []byte{0}
+	if _, err := file.ReadAt(b, at); err != nil {
+		return err
+	}
+	b[0] ^= 0x40
+	_, err = file.WriteAt(b, at)
+	return err
+}
+
+func FuzzParse(f *testing.F) {
+	good := append([]byte(magic), 1, 0, 0, 0)
+	good, _ = appendFrame(good, &persistv1.CatalogRecord{Kind: &persistv1.CatalogRecord_Topic{Topic: topic(uuid.New(), "a", 1)}})
+	f.Add(good)
+	f.Add(good[:len(good)-1])
+	f.Fuzz(func(t *testing.T, content []byte) {
+		records, end, err := parse(content)
+		if err != nil {
+			return
+		}
+		require.LessOrEqual(t, end, int64(len(content)))
+		again, endAgain, err := parse(content[:end])
+		require.NoError(t, err)
+		require.Equal(t, end, endAgain)
+		require.Len(t, again, len(records))
+	})
+}

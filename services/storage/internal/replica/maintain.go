@@ -1,0 +1,78 @@
+package replica
+
+import (
+	"fmt"
+
+	"github.com/sluiceio/sluice/services/storage/internal/raftlog"
+)
+
+// point is the applied state as the log keeps it.
+func (r *Replica) point() (*raftlog.Point, error) {
+	state, err := r.state.marshal()
+	if err != nil {
+		return nil, fmt.Errorf("encode state of %s: %w", r.options.Key, err)
+	}
+	return &raftlog.Point{Applied: r.applied, ConfState: r.conf, State: state}, nil
+}
+
+// pointAfterRoll writes a point once for each roll of the segment.
+func (r *Replica) pointAfterRoll() error {
+	if r.log.ActiveBase() == r.pointed {
+		return nil
+	}
+	return r.writePoint()
+}
+
+func (r *Replica) writePoint() error {
+	point, err := r.point()
+	if err == nil {
+		err = r.log.WritePoint(*point)
+	}
+	if err != nil {
+		err = fmt.Errorf("point of %s: %w", r.options.Key, err)
+		r.fail(err)
+		return err
+	}
+	r.pointed = r.log.ActiveBase()
+	return nil
+}
+
+// Trim deletes the sealed segments that lie wholly below the start offset. It
+// returns how many, and their bytes.
+func (r *Replica) Trim() (segments int, bytes int64, err error) {
+	if r.err != nil {
+		return 0, 0, r.err
+	}
+	if err := r.writePoint(); err != nil {
+		return 0, 0, err
+	}
+	segments, bytes, err = r.log.DropBefore(r.state.StartOffset)
+	if err != nil {
+		err = fmt.Errorf("trim %s: %w", r.options.Key, err)
+		r.fail(err)
+	}
+	return segments, bytes, err
+}
+
+// Idle tells whether nothing is under way, so that the replica may sleep. With
+// other replicas, a leader sleeps only when all of them have everything.
+func (r *Replica) Idle() bool {
+	return r.err == nil && len(r.waiting) == 0 && !r.raw.HasReady() && isSole(r.conf, r.options.ID)
+}
+
+// Sleep gives back what an idle replica does not need: file handles and the
+// zeros written ahead. The next Propose or Read wakes the log by itself.
+func (r *Replica) Sleep() error {
+	if r.err != nil {
+		return r.err
+	}
+	point, err := r.point()
+	if err == nil {
+		err = r.log.Sleep(*point)
+	}
+	if err != nil {
+		err = fmt.Errorf("sleep of %s: %w", r.options.Key, err)
+		r.fail(err)
+	}
+	return err
+}

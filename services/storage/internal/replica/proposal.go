@@ -1,0 +1,47 @@
+package replica
+
+import (
+	"time"
+
+	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
+)
+
+// NoOwner is the owner epoch of a proposal that has none.
+const NoOwner int64 = -1
+
+// Proposal is something to append to the log: batches, or one command.
+type Proposal struct {
+	// Batches are checked, whole batches. The replica owns their bytes from
+	// Propose on: it writes offsets and the leader epoch into them.
+	Batches [][]byte
+	// Command is appended instead when Batches is empty.
+	Command *persistv1.Command
+	// OwnerEpoch is checked against the fence; NoOwner is no owner.
+	OwnerEpoch int64
+	// Done is called once, by the replica's owner. It must not block.
+	Done func(Result)
+}
+
+// Result is the answer to a proposal.
+type Result struct {
+	// Err is nil when the proposal is committed.
+	Err error
+	// BaseOffset is the offset of the first record, EndOffset the one after the
+	// last. For a command both are the offset that it precedes.
+	BaseOffset, EndOffset int64
+	// StartOffset is the partition's start offset when it was applied.
+	StartOffset int64
+	// WriteBegan and WriteEnded enclose the write and the sync that made it
+	// durable on this replica.
+	WriteBegan, WriteEnded time.Time
+}
+
+// pending is a proposal that has been appended.
+type pending struct {
+	proposal *Proposal
+	// last is the index of its last entry, term the term of all.
+	last, term uint64
+	base, end  int64
+	// Set when its entries are durable here.
+	began, ended time.Time
+}

@@ -1,0 +1,118 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/sluiceio/sluice/services/kit/recordbatch"
+)
+
+// Propose appends proposals in their order, as one Raft proposal, and answers
+// those that are refused. Run must have returned since the last Propose or Step:
+// stamping needs a log without anything unstable.
+func (r *Replica) Propose(proposals []*Proposal) (err error) {
+	if err := r.refusal(); err != nil {
+		for _, p := range proposals {
+			p.Done(Result{Err: err})
+		}
+		return nil
+	}
+	last, err := r.log.LastIndex()
+	if err != nil {
+		return err
+	}
+	var (
+		offset  = r.log.NextOffset()
+		entries = make([]*raftpb.Entry, 0, len(proposals))
+		began   = len(r.waiting)
+	)
+	for _, p := range proposals {
+		if p.OwnerEpoch != NoOwner {
+			if fence := max(r.state.OwnerEpoch, r.fenceInFlight); p.OwnerEpoch < fence {
+				p.Done(Result{Err: &FencedError{Epoch: p.OwnerEpoch, Fence: fence}})
+				continue
+			}
+		}
+		base := offset
+		if len(p.Batches) == 0 {
+			data, err := r.encodeCommand(p)
+			if err != nil {
+				p.Done(Result{Err: err})
+				continue
+			}
+			entries = append(entries, &raftpb.Entry{Data: data})
+		}
+		for _, batch := range p.Batches {
+			recordbatch.Stamp(batch, offset, int32(r.term))
+			header := batch[:recordbatch.HeaderSize:recordbatch.HeaderSize]
+			offset = batchEnd(header)
+			entries = append(entries, &raftpb.Entry{Data: header})
+			r.stash[entryID{last + uint64(len(entries)), r.term}] = batch
+		}
+		r.waiting = append(r.waiting, pending{
+			proposal: p, term: r.term, last: last + uint64(len(entries)), base: base, end: offset,
+		})
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	defer r.recoverPanic(&err)
+	err = r.raw.Step(&raftpb.Message{
+		Type: raftpb.MsgProp.Enum(), From: new(r.options.ID), Entries: entries,
+	})
+	if err == nil {
+		return nil
+	}
+	// Dropped: nothing was appended.
+	clear(r.stash)
+	dropped := r.waiting[began:]
+	r.waiting = r.waiting[:began:began]
+	refusal := fmt.Errorf("%w: %w", ErrNotLeader, err)
+	for _, p := range dropped {
+		p.proposal.Done(Result{Err: refusal})
+	}
+	if errors.Is(err, raft.ErrProposalDropped) {
+		return nil
+	}
+	return fmt.Errorf("propose to %s: %w", r.options.Key, err)
+}
+
+// refusal says why no proposal is taken now, or nil.
+func (r *Replica) refusal() error {
+	switch {
+	case r.err != nil:
+		return r.err
+	case r.role != raft.StateLeader:
+		return ErrNotLeader
+	case r.term > math.MaxInt32:
+		return ErrTermTooLarge
+	case !r.serves:
+		return ErrNotReady
+	}
+	return nil
+}
+
+// encodeCommand checks a command against the newest state and encodes it.
+func (r *Replica) encodeCommand(p *Proposal) ([]byte, error) {
+	if start := p.Command.GetAdvanceStart(); start != nil {
+		if offset := start.GetOffset(); offset < 0 || offset > r.highWatermark {
+			return nil, fmt.Errorf("%w: %d is not in 0..%d", ErrStartOutOfRange, offset, r.highWatermark)
+		}
+	}
+	data, err := marshalCommand(p.Command)
+	if err != nil {
+		return nil, fmt.Errorf("encode command: %w", err)
+	}
+	if fence := p.Command.GetFence(); fence != nil {
+		epoch := fence.GetOwnerEpoch()
+		if newest := max(r.state.OwnerEpoch, r.fenceInFlight); epoch < newest {
+			return nil, &FencedError{Epoch: epoch, Fence: newest}
+		}
+		r.fenceInFlight = epoch
+	}
+	return data, nil
+}

@@ -1,0 +1,68 @@
+package replica
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
+)
+
+// commandTag is the first byte of a Raft entry that carries a command. It is on
+// disk and on the wire and must not change. A batch header never begins with it:
+// the first byte of a base offset is zero below 2^56.
+const commandTag = 0xC1
+
+// State is what follows from the log by applying it, the same on every replica
+// at the same index.
+type State struct {
+	// StartOffset is the first offset that readers see.
+	StartOffset int64
+	// OwnerEpoch is the fence: appends of an older owner are refused.
+	OwnerEpoch int64
+}
+
+// apply applies a command. Commands only ever raise a number, so that applying
+// one twice is applying it once.
+func (s *State) apply(command *persistv1.Command) error {
+	switch kind := command.GetKind().(type) {
+	case *persistv1.Command_AdvanceStart:
+		s.StartOffset = max(s.StartOffset, kind.AdvanceStart.GetOffset())
+	case *persistv1.Command_Fence:
+		s.OwnerEpoch = max(s.OwnerEpoch, kind.Fence.GetOwnerEpoch())
+	default:
+		return fmt.Errorf("command of an unknown kind %T: written by a newer version", kind)
+	}
+	return nil
+}
+
+func (s *State) marshal() ([]byte, error) {
+	return proto.Marshal(&persistv1.ReplicaState{
+		StartOffset: s.StartOffset,
+		OwnerEpoch:  s.OwnerEpoch,
+	})
+}
+
+func (s *State) unmarshal(b []byte) error {
+	var message persistv1.ReplicaState
+	if err := proto.Unmarshal(b, &message); err != nil {
+		return fmt.Errorf("replica state: %w", err)
+	}
+	s.StartOffset, s.OwnerEpoch = message.GetStartOffset(), message.GetOwnerEpoch()
+	return nil
+}
+
+func marshalCommand(command *persistv1.Command) ([]byte, error) {
+	return proto.MarshalOptions{}.MarshalAppend([]byte{commandTag}, command)
+}
+
+func unmarshalCommand(data []byte) (*persistv1.Command, error) {
+	if len(data) == 0 || data[0] != commandTag {
+		return nil, fmt.Errorf("entry of %d bytes is neither a batch nor a command", len(data))
+	}
+	var command persistv1.Command
+	if err := proto.Unmarshal(data[1:], &command); err != nil {
+		return nil, fmt.Errorf("command: %w", err)
+	}
+	return &command, nil
+}

@@ -1,0 +1,119 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
+	"github.com/sluiceio/sluice/services/storage/internal/replica"
+)
+
+// Appending is an append, or another proposal, that is under way.
+type Appending struct {
+	p      *Partition
+	done   chan replica.Result
+	result replica.Result
+}
+
+// Append queues checked batches and returns without waiting. The partition owns
+// the batches' bytes from then on. It waits for memory as long as ctx lasts;
+// ErrOverloaded when there is none.
+func (p *Partition) Append(ctx context.Context, batches [][]byte, ownerEpoch int64) (*Appending, error) {
+	size := 0
+	for _, batch := range batches {
+		size += len(batch)
+	}
+	if int64(size) > p.node.options.MaxAppendBytes {
+		return nil, fmt.Errorf("%w: %d bytes are over the node's limit of %d", ErrOverloaded, size, p.node.options.MaxAppendBytes)
+	}
+	if err := p.node.memory.Acquire(ctx, int64(size)); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrOverloaded, err)
+	}
+	a := &Appending{p: p, done: make(chan replica.Result, 1)}
+	p.propose(&replica.Proposal{
+		Batches:    batches,
+		OwnerEpoch: ownerEpoch,
+		Done: func(result replica.Result) {
+			p.node.memory.Release(int64(size))
+			a.done <- result
+		},
+	}, size)
+	return a, nil
+}
+
+// command queues a command.
+func (p *Partition) command(command *persistv1.Command) *Appending {
+	a := &Appending{p: p, done: make(chan replica.Result, 1)}
+	p.propose(&replica.Proposal{
+		Command:    command,
+		OwnerEpoch: replica.NoOwner,
+		Done:       func(result replica.Result) { a.done <- result },
+	}, 0)
+	return a
+}
+
+// Wait returns the result. When ctx ends first the append goes on, and its
+// outcome is unknown to the caller.
+func (a *Appending) Wait(ctx context.Context) (replica.Result, error) {
+	select {
+	case result := <-a.done:
+		return result, a.p.translate(result.Err)
+	case <-ctx.Done():
+		return replica.Result{}, fmt.Errorf("%w: %w", replica.ErrUnknownOutcome, context.Cause(ctx))
+	}
+}
+
+// translate gives a refusal its redirect.
+func (p *Partition) translate(err error) error {
+	if !errors.Is(err, replica.ErrNotLeader) && !errors.Is(err, replica.ErrNotReady) {
+		return err
+	}
+	if r := p.open.Load(); r != nil {
+		return p.leaderHint(r.View())
+	}
+	return &NotLeaderError{}
+}
+
+// Fence raises the owner epoch through the log. It returns the offset after the
+// last record that an older owner can have written.
+func (p *Partition) Fence(ctx context.Context, ownerEpoch int64) (logEnd int64, err error) {
+	result, err := p.command(&persistv1.Command{Kind: &persistv1.Command_Fence{
+		Fence: &persistv1.Fence{OwnerEpoch: ownerEpoch},
+	}}).Wait(ctx)
+	return result.EndOffset, p.wrap("fence", err)
+}
+
+// HighWatermarkOffset asks AdvanceStart for the high watermark.
+const HighWatermarkOffset int64 = -1
+
+// AdvanceStart raises the start offset through the log and deletes the segments
+// that fall below it. It returns the start offset after it.
+func (p *Partition) AdvanceStart(ctx context.Context, offset int64) (start int64, err error) {
+	view, _, err := p.view(ctx)
+	if err != nil {
+		return 0, p.wrap("advance start of", err)
+	}
+	if offset == HighWatermarkOffset {
+		offset = view.HighWatermark
+	}
+	if offset < 0 || offset > view.HighWatermark {
+		return 0, p.wrap("advance start of", fmt.Errorf("%w: %d is not in 0..%d", ErrOffsetOutOfRange, offset, view.HighWatermark))
+	}
+	if offset <= view.State.StartOffset {
+		return view.State.StartOffset, nil
+	}
+	result, err := p.command(&persistv1.Command{Kind: &persistv1.Command_AdvanceStart{
+		AdvanceStart: &persistv1.AdvanceStart{Offset: offset},
+	}}).Wait(ctx)
+	if err != nil {
+		return 0, p.wrap("advance start of", err)
+	}
+	// The records are gone for readers. Their files go now; should that fail,
+	// the replica says so and the next call tries again.
+	err = p.await(false, func(r *replica.Replica) error {
+		_, _, err := r.Trim()
+		return err
+	})
+	return result.StartOffset, p.wrap("advance start of", err)
+}

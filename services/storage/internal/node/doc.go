@@ -1,0 +1,20 @@
+// Package node holds the replicas of one storage node: it opens them, gives each
+// an owner when there is work, and puts them to sleep.
+//
+// # The loop
+//
+// A partition has a queue under a mutex and a bit that says whether it is
+// scheduled. Whoever puts the first thing into an unscheduled partition hands it
+// to a bounded pool of workers; the worker that takes it owns it until the queue
+// is empty, and leaves nothing behind: an idle partition has no goroutine, no
+// timer, no file handle. All that arrives while the owner writes becomes its
+// next group. Different partitions write and sync side by side.
+//
+// # A partition's life
+//
+// unwritten: placed, without a folder. It reads as empty and costs a map entry.
+// The first append makes its folder. open: its replica is in memory. awake: its
+// log also holds file handles; after a while without an append it falls asleep
+// and gives them back. failed: its files are damaged, or its disk refused; it
+// serves nothing, and where that can help it is opened anew after a pause.
+package node

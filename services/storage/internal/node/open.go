@@ -1,0 +1,128 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/sluiceio/sluice/services/storage/internal/raftlog"
+	"github.com/sluiceio/sluice/services/storage/internal/replica"
+)
+
+// reopenPause is how long a replica whose disk refused a write waits before it
+// is opened anew.
+const reopenPause = time.Second
+
+// ownerOpen returns the partition's replica, opening it first if need be. It is
+// nil, without an error, for an unwritten partition that is not to be created.
+func (p *Partition) ownerOpen(create bool) (*replica.Replica, error) {
+	if f := p.failure.Load(); f != nil {
+		if f.retry.IsZero() || p.node.options.Now().Before(f.retry) {
+			return nil, f.err
+		}
+	} else if r := p.open.Load(); r != nil {
+		return r, nil
+	}
+	if !p.written.Load() && !create {
+		return nil, nil
+	}
+	log, err := p.openLog()
+	if err != nil {
+		return nil, p.ownerRefuse(err)
+	}
+	r, err := replica.New(replica.Options{
+		Key:        p.key,
+		ID:         p.id,
+		Log:        log,
+		Logger:     p.node.options.Logger,
+		Now:        p.node.options.Now,
+		FlushEvery: p.node.options.FlushEveryRecords,
+		Committed:  p.watchers.wake,
+	})
+	if err != nil {
+		return nil, p.ownerRefuse(errors.Join(err, log.Close(nil)))
+	}
+	p.failure.Store(nil)
+	p.open.Store(r)
+	p.watchers.wake()
+	return r, nil
+}
+
+// openLog opens the log, or makes it when the partition was never written.
+func (p *Partition) openLog() (*raftlog.Log, error) {
+	options := raftlog.Options{
+		FS:         p.node.options.FS,
+		Dir:        p.node.folder(p.key),
+		Logger:     p.node.options.Logger.With("topic", p.topic.name, "partition", p.key.Partition),
+		Limits:     p.limits,
+		Now:        p.node.options.Now,
+		Replicated: len(p.voters) > 1,
+		Scheduler:  p.node.background,
+		Files:      p.node.files,
+	}
+	if p.written.Load() {
+		log, err := raftlog.Open(options)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return log, err
+		}
+		// The folder is there and the log is not: its making was cut short,
+		// before anything was acknowledged.
+	}
+	conf := &raftpb.ConfState{}
+	for _, voter := range p.voters {
+		conf.Voters = append(conf.Voters, voter.ID)
+	}
+	log, err := raftlog.Create(options, raftlog.Bootstrap{ConfState: conf})
+	if err == nil {
+		p.written.Store(true)
+	}
+	return log, err
+}
+
+func (p *Partition) limits() raftlog.Limits {
+	config := p.Config()
+	return raftlog.Limits{
+		SegmentBytes:  config.SegmentBytes,
+		SegmentMs:     config.SegmentMs,
+		IndexInterval: config.IndexIntervalBytes,
+	}
+}
+
+// ownerFail takes a replica that has failed out of service.
+func (p *Partition) ownerFail(r *replica.Replica, err error) {
+	p.open.Store(nil)
+	p.node.awake.remove(p)
+	_ = p.ownerRefuse(errors.Join(err, r.Abandon()))
+}
+
+// ownerRefuse notes why the partition serves nothing. Damage, and a sync that
+// failed (what the page cache holds is then unknown), are final; a write that the
+// disk refused is tried again after a pause, from what is on disk.
+func (p *Partition) ownerRefuse(err error) error {
+	f := &failure{}
+	switch {
+	case errors.Is(err, raftlog.ErrDamaged):
+		f.err = fmt.Errorf("%w: %w", ErrDamaged, err)
+	case errors.Is(err, raftlog.ErrSyncFailed):
+		f.err = fmt.Errorf("%w: %w", ErrDisk, err)
+	default:
+		f.err = fmt.Errorf("%w: %w", ErrDisk, err)
+		f.retry = p.node.options.Now().Add(reopenPause)
+	}
+	p.failure.Store(f)
+	p.watchers.wake()
+	p.node.options.Logger.Error("partition serves nothing",
+		"topic", p.topic.name, "partition", p.key.Partition, "retried", !f.retry.IsZero(), "error", f.err)
+	return f.err
+}
+
+func (n *Node) folder(key replica.Key) string {
+	return filepath.Join(n.topicFolder(key.Topic.String()), strconv.Itoa(int(key.Partition)))
+}
+
+func (n *Node) topicFolder(id string) string { return filepath.Join(n.options.Dir, topicsFolder, id) }

@@ -1,0 +1,231 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluiceio/sluice/services/storage/internal/replica"
+)
+
+// maxGroupBytes bounds what one write takes from the queue, so that a full queue
+// is written in several groups and the first of them is answered early.
+const maxGroupBytes = 16 << 20
+
+// Voter is a replica that votes, and the node that holds it.
+type Voter struct {
+	ID   uint64
+	Node string
+}
+
+// Partition is a replica with its queue: what the node shows of a partition.
+// Its methods may be called by any goroutine, those named owner… by its owner
+// alone.
+type Partition struct {
+	node   *Node
+	topic  *topic
+	key    replica.Key
+	id     uint64
+	voters []Voter
+
+	queue struct {
+		sync.Mutex
+		proposals []*replica.Proposal
+		sizes     []int
+		tasks     []task
+		// scheduled is true from the push to the pool until the owner leaves.
+		scheduled bool
+		// gone answers everything that comes, once the partition is removed or
+		// the node stops.
+		gone error
+	}
+
+	watchers watchers
+
+	// written tells that the partition has a folder, or is about to.
+	written atomic.Bool
+	// open is the replica, nil until it is opened. Set by the owner.
+	open atomic.Pointer[replica.Replica]
+	// failure is why the replica serves nothing, nil while it is sound. Set by
+	// the owner.
+	failure atomic.Pointer[failure]
+	// touched is when an append last came, in Unix nanoseconds.
+	touched atomic.Int64
+	// reported is the leadership that was last reported. For the owner.
+	reported report
+}
+
+// task is work for the owner. err is why the replica could not be opened.
+type task struct {
+	run func(r *replica.Replica, err error)
+	// creates tells that an unwritten partition gets its folder for it.
+	creates bool
+}
+
+// failure is why a replica serves nothing.
+type failure struct {
+	err error
+	// retry is when it is opened anew; zero is never.
+	retry time.Time
+}
+
+// Key names the partition.
+func (p *Partition) Key() replica.Key { return p.key }
+
+// TopicName is for logs and metrics.
+func (p *Partition) TopicName() string { return p.topic.name }
+
+// Internal tells that the partition is the system's own.
+func (p *Partition) Internal() bool { return p.topic.internal }
+
+// Config returns the topic's resolved config. It must not be changed.
+func (p *Partition) Config() *Config { return p.topic.config.Load() }
+
+// propose queues a proposal of some bytes. Its Done is called in any case.
+func (p *Partition) propose(proposal *replica.Proposal, size int) {
+	p.queue.Lock()
+	if gone := p.queue.gone; gone != nil {
+		p.queue.Unlock()
+		proposal.Done(replica.Result{Err: gone})
+		return
+	}
+	p.queue.proposals = append(p.queue.proposals, proposal)
+	p.queue.sizes = append(p.queue.sizes, size)
+	push := p.scheduleLocked()
+	p.queue.Unlock()
+	if push {
+		p.node.pool.push(p, false)
+	}
+}
+
+// do queues a task. Its run is called in any case.
+func (p *Partition) do(t task, urgent bool) {
+	p.queue.Lock()
+	if gone := p.queue.gone; gone != nil {
+		p.queue.Unlock()
+		t.run(nil, gone)
+		return
+	}
+	p.queue.tasks = append(p.queue.tasks, t)
+	push := p.scheduleLocked()
+	p.queue.Unlock()
+	if push {
+		p.node.pool.push(p, urgent)
+	}
+}
+
+func (p *Partition) scheduleLocked() (push bool) {
+	push = !p.queue.scheduled
+	p.queue.scheduled = true
+	return push
+}
+
+// take hands the owner its next group. Without one the owner has left when it
+// returns.
+func (p *Partition) take() (proposals []*replica.Proposal, tasks []task) {
+	p.queue.Lock()
+	defer p.queue.Unlock()
+	tasks, p.queue.tasks = p.queue.tasks, nil
+	bytes, n := 0, 0
+	for n < len(p.queue.sizes) && (n == 0 || bytes+p.queue.sizes[n] <= maxGroupBytes) {
+		bytes += p.queue.sizes[n]
+		n++
+	}
+	proposals = p.queue.proposals[:n:n]
+	if n == len(p.queue.proposals) {
+		p.queue.proposals, p.queue.sizes = nil, nil
+	} else {
+		p.queue.proposals, p.queue.sizes = p.queue.proposals[n:], p.queue.sizes[n:]
+	}
+	if len(proposals) == 0 && len(tasks) == 0 {
+		p.queue.scheduled = false
+	}
+	return proposals, tasks
+}
+
+// serveGroup does one round of the partition's work as its owner, and tells
+// whether it still is.
+func (p *Partition) serveGroup() (more bool) {
+	proposals, tasks := p.take()
+	if len(proposals) == 0 && len(tasks) == 0 {
+		return false
+	}
+	creates := len(proposals) > 0
+	for _, t := range tasks {
+		creates = creates || t.creates
+	}
+	r, err := p.ownerOpen(creates)
+	for _, t := range tasks {
+		t.run(r, err)
+	}
+	if len(proposals) > 0 {
+		if err == nil {
+			err = p.ownerAppend(r, proposals)
+		} else {
+			for _, proposal := range proposals {
+				proposal.Done(replica.Result{Err: err})
+			}
+		}
+	}
+	p.ownerAfter()
+	return true
+}
+
+// ownerAppend proposes a group. A sole replica that does not lead yet is elected
+// on the way.
+func (p *Partition) ownerAppend(r *replica.Replica, proposals []*replica.Proposal) error {
+	p.node.awake.touch(p)
+	if view := r.View(); view.Sole && !view.Serves {
+		if err := errors.Join(r.Campaign(), r.Run()); err != nil {
+			p.node.options.Logger.Error("election failed", "topic", p.topic.name, "partition", p.key.Partition, "error", err)
+		}
+	}
+	if err := r.Propose(proposals); err != nil {
+		return err
+	}
+	return r.Run()
+}
+
+// ownerAfter notes what the round has changed.
+func (p *Partition) ownerAfter() {
+	r := p.open.Load()
+	if r == nil {
+		return
+	}
+	if err := r.Err(); err != nil {
+		p.ownerFail(r, err)
+	}
+	p.ownerReport(r)
+}
+
+// gone ends the partition: what waits and what comes is answered with err.
+// Tasks that were queued still run.
+func (p *Partition) end(err error) {
+	p.queue.Lock()
+	defer p.queue.Unlock()
+	if p.queue.gone == nil {
+		p.queue.gone = err
+	}
+}
+
+// await runs fn as the owner and returns its error, or why the replica could not
+// be opened. It waits for the owner, so that what fn captured is free after.
+func (p *Partition) await(creates bool, fn func(*replica.Replica) error) error {
+	done := make(chan error, 1)
+	p.do(task{creates: creates, run: func(r *replica.Replica, err error) {
+		if err == nil && r != nil {
+			err = fn(r)
+		}
+		done <- err
+	}}, false)
+	return <-done
+}
+
+func (p *Partition) wrap(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s/%d: %w", doing, p.topic.name, p.key.Partition, err)
+}

@@ -1,0 +1,260 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sluiceio/sluice/services/storage/internal/raftlog"
+	"github.com/sluiceio/sluice/services/storage/internal/replica"
+)
+
+// Names that ListOffsets takes in place of a time (KIP-79, KIP-405, KIP-734,
+// KIP-1005, KIP-1023).
+const (
+	Latest                int64 = -1
+	Earliest              int64 = -2
+	MaxTimestamp          int64 = -3
+	EarliestLocal         int64 = -4
+	LatestTiered          int64 = -5
+	EarliestPendingUpload int64 = -6
+)
+
+// NoEpoch is the leader epoch of a caller that has no idea of it.
+const NoEpoch int32 = -1
+
+// view returns the replica's view and log for a read, opening the replica first
+// if need be. The log is nil for an unwritten partition, whose view is that of an
+// empty log.
+func (p *Partition) view(ctx context.Context) (*replica.View, *raftlog.Log, error) {
+	if f := p.failure.Load(); f != nil && (f.retry.IsZero() || p.node.options.Now().Before(f.retry)) {
+		return nil, nil, f.err
+	}
+	r := p.open.Load()
+	if r == nil {
+		if !p.written.Load() {
+			return &replica.View{Role: replica.RoleLeader, Leader: p.id, Sole: p.sole()}, nil, nil
+		}
+		opened := make(chan error, 1)
+		p.do(task{run: func(_ *replica.Replica, err error) { opened <- err }}, true)
+		select {
+		case err := <-opened:
+			if err != nil {
+				return nil, nil, err
+			}
+		case <-ctx.Done():
+			return nil, nil, fmt.Errorf("open: %w", context.Cause(ctx))
+		}
+		if r = p.open.Load(); r == nil {
+			return nil, nil, ErrUnknownPartition
+		}
+	}
+	return r.View(), r.Log(), nil
+}
+
+// readable is view for a call that only a leader may answer, at the caller's
+// leader epoch.
+func (p *Partition) readable(ctx context.Context, epoch int32) (*replica.View, *raftlog.Log, error) {
+	view, log, err := p.view(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !view.Readable() {
+		return nil, nil, p.leaderHint(view)
+	}
+	if current := int32(view.Term); epoch != NoEpoch && epoch != current {
+		return nil, nil, &EpochError{Asked: epoch, Current: current}
+	}
+	return view, log, nil
+}
+
+// CheckEpoch refuses a caller whose leader epoch is not the replica's.
+func (p *Partition) CheckEpoch(ctx context.Context, epoch int32) error {
+	if epoch == NoEpoch {
+		return nil
+	}
+	_, _, err := p.readable(ctx, epoch)
+	return err
+}
+
+// Fetch is what to read of a partition.
+type Fetch struct {
+	Offset   int64
+	MaxBytes int
+	// Epoch is the caller's idea of the leader epoch, LastEpoch the epoch of the
+	// last batch that it has; NoEpoch is none.
+	Epoch, LastEpoch int32
+	// Clamp reads from the start instead of below it, and nothing instead of
+	// above the high watermark.
+	Clamp bool
+	// Strict reads nothing rather than more than MaxBytes. Without it the first
+	// batch comes whole.
+	Strict bool
+}
+
+// Fetched is what was read.
+type Fetched struct {
+	View *replica.View
+	// Batches are whole batches; the first may begin below Offset.
+	Batches []byte
+	// Offset is what was read from, Next where to go on.
+	Offset, Next int64
+	// Diverging is the largest epoch that both logs have and its end here, when
+	// the caller's log is not a prefix of this one (KIP-595).
+	Diverging *EpochEnd
+}
+
+// EpochEnd is where a leader epoch ended: the offset after its last record.
+type EpochEnd struct {
+	Epoch int32
+	End   int64
+}
+
+// Fetch reads batches up to the high watermark, without waiting.
+func (p *Partition) Fetch(ctx context.Context, f Fetch) (Fetched, error) {
+	view, log, err := p.readable(ctx, f.Epoch)
+	if err != nil {
+		return Fetched{}, p.wrap("fetch", err)
+	}
+	out := Fetched{View: view, Offset: f.Offset, Next: f.Offset}
+	start, end := view.State.StartOffset, view.HighWatermark
+	if f.LastEpoch != NoEpoch && log != nil {
+		if epoch, last := log.EpochEnd(f.LastEpoch, end); epoch != f.LastEpoch || last < f.Offset {
+			out.Diverging = &EpochEnd{Epoch: epoch, End: last}
+			return out, nil
+		}
+	}
+	switch {
+	case f.Offset < start && f.Clamp:
+		out.Offset, out.Next = start, start
+	case f.Offset > end && f.Clamp:
+		return out, nil
+	case f.Offset < start || f.Offset > end:
+		return out, p.wrap("fetch", fmt.Errorf("%w: %d is not in %d..%d", ErrOffsetOutOfRange, f.Offset, start, end))
+	}
+	if out.Offset >= end || log == nil || f.Strict && f.MaxBytes <= 0 {
+		return out, nil
+	}
+	chunk, err := log.Read(out.Offset, end, f.MaxBytes)
+	if err != nil {
+		return out, p.wrap("fetch", p.readFailed(err))
+	}
+	if f.Strict && len(chunk.Bytes) > f.MaxBytes {
+		return out, nil
+	}
+	out.Batches, out.Next = chunk.Bytes, chunk.Next
+	return out, nil
+}
+
+// readFailed gives a failed read its kind. Damage that a reader meets takes the
+// replica out of service.
+func (p *Partition) readFailed(err error) error {
+	switch {
+	case errors.Is(err, raftlog.ErrDamaged):
+		p.do(task{run: func(r *replica.Replica, openErr error) {
+			if r != nil && openErr == nil {
+				p.ownerFail(r, err)
+			}
+		}}, true)
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	case errors.Is(err, raftlog.ErrOffsetOutOfRange):
+		return fmt.Errorf("%w: %w", ErrOffsetOutOfRange, err)
+	case errors.Is(err, raftlog.ErrClosed):
+		return ErrStopping
+	}
+	return fmt.Errorf("%w: %w", ErrDisk, err)
+}
+
+// Listed is the answer to ListOffsets; Offset is -1 when nothing fits, Timestamp
+// when the offset has none.
+type Listed struct {
+	Offset, Timestamp int64
+	Epoch             int32
+}
+
+// ListOffsets finds an offset by a time in milliseconds or by a name.
+func (p *Partition) ListOffsets(ctx context.Context, timestamp int64, epoch int32) (Listed, error) {
+	view, log, err := p.readable(ctx, epoch)
+	if err != nil {
+		return Listed{}, p.wrap("list offsets of", err)
+	}
+	at := func(offset int64) Listed {
+		listed := Listed{Offset: offset, Timestamp: -1, Epoch: int32(view.Term)}
+		if log != nil && offset < view.HighWatermark {
+			listed.Epoch = log.EpochAt(offset)
+		}
+		return listed
+	}
+	none := Listed{Offset: -1, Timestamp: -1, Epoch: -1}
+	switch timestamp {
+	case Latest:
+		return at(view.HighWatermark), nil
+	case Earliest, EarliestLocal:
+		return at(view.State.StartOffset), nil
+	case LatestTiered, EarliestPendingUpload:
+		return none, nil
+	}
+	if log == nil {
+		return none, nil
+	}
+	var (
+		offset, found int64
+		ok            bool
+	)
+	if timestamp == MaxTimestamp {
+		offset, found, ok, err = log.MaxTimestamp(view.HighWatermark)
+	} else {
+		offset, found, ok, err = log.FindTimestamp(timestamp, view.HighWatermark)
+	}
+	switch {
+	case err != nil:
+		return Listed{}, p.wrap("list offsets of", p.readFailed(err))
+	case !ok:
+		return none, nil
+	}
+	listed := at(max(offset, view.State.StartOffset))
+	listed.Timestamp = found
+	return listed, nil
+}
+
+// EpochEnd returns the largest leader epoch at or below the one asked for, and
+// where it ended; -1 and -1 when there is none (KIP-320).
+func (p *Partition) EpochEnd(ctx context.Context, asked, current int32) (EpochEnd, error) {
+	view, log, err := p.readable(ctx, current)
+	if err != nil {
+		return EpochEnd{}, p.wrap("find epoch end of", err)
+	}
+	if log == nil {
+		return EpochEnd{Epoch: -1, End: -1}, nil
+	}
+	epoch, end := log.EpochEnd(asked, view.HighWatermark)
+	return EpochEnd{Epoch: epoch, End: end}, nil
+}
+
+// Description is the state of a replica.
+type Description struct {
+	View     *replica.View
+	Segments int
+	Bytes    int64
+	// Leader names the leader.
+	Leader *NotLeaderError
+	// ID is the replica's own id, Node the node's.
+	ID   uint64
+	Node string
+}
+
+// Describe returns the replica's state. It is answered by any replica.
+func (p *Partition) Describe(ctx context.Context) (Description, error) {
+	view, log, err := p.view(ctx)
+	if err != nil {
+		return Description{}, p.wrap("describe", err)
+	}
+	d := Description{View: view, Leader: p.leaderHint(view), ID: p.id, Node: p.node.options.ID}
+	if view.Sole {
+		d.Leader.Leader = d.Node
+	}
+	if log != nil {
+		d.Segments, d.Bytes = log.Size()
+	}
+	return d, nil
+}

@@ -1,0 +1,87 @@
+package node
+
+import (
+	"math"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
+	"github.com/sluiceio/sluice/services/kit/recordbatch"
+)
+
+// topic is what the partitions of a topic share.
+type topic struct {
+	id       uuid.UUID
+	name     string
+	internal bool
+	config   atomic.Pointer[Config]
+}
+
+// Config is the part of a topic's config that storage acts on, resolved.
+type Config struct {
+	// SegmentBytes is the size at which the active segment is sealed.
+	SegmentBytes int64
+	// SegmentMs is the age in milliseconds at which it is sealed.
+	SegmentMs int64
+	// MaxMessageBytes bounds one batch.
+	MaxMessageBytes int
+	// Compacted topics take no record without a key.
+	Compacted bool
+	// LogAppendTime has the leader set timestamps.
+	LogAppendTime bool
+	// TimestampBeforeMs and TimestampAfterMs bound how far a timestamp may be
+	// from the leader's clock, in milliseconds.
+	TimestampBeforeMs, TimestampAfterMs int64
+	// Codec is what batches are compressed with; nil leaves the producer's.
+	Codec *recordbatch.Codec
+	// IndexIntervalBytes is the distance of index entries.
+	IndexIntervalBytes int64
+}
+
+// Defaults are the configs of a topic that sets none.
+type Defaults struct {
+	SegmentBytes    int64
+	MaxMessageBytes int
+}
+
+// resolve reads a topic's set configs, under Kafka's names. The coordinator has
+// checked them; a value that cannot be read falls back to the default, since
+// nothing can be refused any more.
+func resolve(set map[string]string, defaults Defaults) *Config {
+	config := &Config{
+		SegmentBytes:       number(set, "segment.bytes", defaults.SegmentBytes),
+		SegmentMs:          number(set, "segment.ms", (7 * 24 * time.Hour).Milliseconds()),
+		MaxMessageBytes:    int(number(set, "max.message.bytes", int64(defaults.MaxMessageBytes))),
+		Compacted:          set["cleanup.policy"] == "compact" || set["cleanup.policy"] == "compact,delete" || set["cleanup.policy"] == "delete,compact",
+		LogAppendTime:      set["message.timestamp.type"] == "LogAppendTime",
+		TimestampBeforeMs:  number(set, "message.timestamp.before.max.ms", math.MaxInt64),
+		TimestampAfterMs:   number(set, "message.timestamp.after.max.ms", time.Hour.Milliseconds()),
+		IndexIntervalBytes: number(set, "index.interval.bytes", 4096),
+	}
+	// "producer", which is no codec, leaves Codec nil.
+	if codec, err := recordbatch.ParseCodec(set["compression.type"]); err == nil {
+		config.Codec = &codec
+	}
+	return config
+}
+
+func number(set map[string]string, name string, otherwise int64) int64 {
+	if n, err := strconv.ParseInt(set[name], 10, 64); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+// newTopic makes a topic from the catalog's record of it.
+func newTopic(record *persistv1.CatalogTopic, defaults Defaults) (*topic, error) {
+	id, err := uuid.FromBytes(record.GetTopicId())
+	if err != nil {
+		return nil, err
+	}
+	t := &topic{id: id, name: record.GetName(), internal: record.GetInternal()}
+	t.config.Store(resolve(record.GetConfig(), defaults))
+	return t, nil
+}

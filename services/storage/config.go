@@ -1,0 +1,101 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// Config is what an operator sets of a storage node.
+type Config struct {
+	// Dir is the node's folder. The binary sets it from --data-dir.
+	Dir string
+
+	// SegmentBytes is the default size at which a segment is sealed, for topics
+	// that do not set segment.bytes. Larger segments are fewer files; retention
+	// and compaction free space by whole segments.
+	SegmentBytes int64
+
+	// MaxMessageBytes is the default bound of one batch, for topics that do not
+	// set max.message.bytes. A record larger than that cannot be written.
+	MaxMessageBytes int
+
+	// FlushEveryRecords is how many records may be acknowledged before a sync. 1
+	// syncs before each acknowledgement. Anything above loses that many
+	// acknowledged records of each partition in a power cut (not in a crash of
+	// the process), and holds for partitions with a single replica only.
+	FlushEveryRecords int
+
+	// Workers bounds the partitions that are written, and so synced, at once.
+	Workers int
+
+	// MaxAwake bounds the partitions that hold file handles for appends, two
+	// each. 0 is an eighth of the process's limit of open files.
+	MaxAwake int
+
+	// MaxReadHandles bounds the segments that are held open for reading. 0 is an
+	// eighth of the process's limit of open files.
+	MaxReadHandles int
+
+	// IdleAfter is how long after its last append a partition gives back its
+	// file handles.
+	IdleAfter time.Duration
+
+	// MaxAppendBytes bounds the bytes of appends that wait or are being written,
+	// over all partitions. An append waits for room.
+	MaxAppendBytes int64
+
+	// MaxFetchBytes bounds one answer to a fetch; the first batch comes whole.
+	MaxFetchBytes int
+
+	// MaxFetchWait bounds how long a fetch waits for records.
+	MaxFetchWait time.Duration
+}
+
+// RegisterFlags registers the flags with their defaults.
+func (c *Config) RegisterFlags(fs *pflag.FlagSet) {
+	fs.Int64Var(&c.SegmentBytes, "segment-bytes", 1<<30, "size in bytes at which a segment is sealed, for topics that set none")
+	fs.IntVar(&c.FlushEveryRecords, "flush-every-records", 1, "records acknowledged before a sync; above 1 a power cut loses acknowledged records")
+	fs.IntVar(&c.MaxMessageBytes, "max-message-bytes", 8<<20+4096, "largest record batch in bytes, for topics that set no max.message.bytes")
+	fs.IntVar(&c.Workers, "storage-workers", 64, "partitions written at once")
+	fs.IntVar(&c.MaxAwake, "storage-max-awake", 0, "partitions that hold file handles for appends; 0: an eighth of the open-files limit")
+	fs.IntVar(&c.MaxReadHandles, "storage-max-read-handles", 0, "segments held open for reading; 0: an eighth of the open-files limit")
+	fs.DurationVar(&c.IdleAfter, "storage-idle-after", 5*time.Second, "time after its last append at which a partition gives back its file handles")
+	fs.Int64Var(&c.MaxAppendBytes, "storage-max-append-bytes", 256<<20, "bytes of appends that wait or are written, over all partitions")
+	fs.IntVar(&c.MaxFetchBytes, "storage-max-fetch-bytes", 50<<20, "largest answer to a fetch in bytes")
+	fs.DurationVar(&c.MaxFetchWait, "storage-max-fetch-wait", 30*time.Second, "longest wait of a fetch for records")
+}
+
+// The smallest segment holds a batch's header and a little; the largest is what
+// 32-bit positions in an index can name.
+const (
+	minSegmentBytes = 1 << 10
+	maxSegmentBytes = 1<<31 - 1
+)
+
+// Validate reports all faults together.
+func (c *Config) Validate() error {
+	var faults []error
+	expect := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	expect(c.Dir != "", "storage folder is empty, expected a path")
+	expect(c.SegmentBytes >= minSegmentBytes && c.SegmentBytes <= maxSegmentBytes,
+		"--segment-bytes is %d, expected %d to %d", c.SegmentBytes, minSegmentBytes, maxSegmentBytes)
+	expect(c.FlushEveryRecords >= 1, "--flush-every-records is %d, expected 1 or more", c.FlushEveryRecords)
+	expect(c.MaxMessageBytes >= 1024 && c.MaxMessageBytes <= 1<<30,
+		"--max-message-bytes is %d, expected 1024 to %d", c.MaxMessageBytes, 1<<30)
+	expect(c.Workers >= 1, "--storage-workers is %d, expected 1 or more", c.Workers)
+	expect(c.MaxAwake >= 0, "--storage-max-awake is %d, expected 0 or more", c.MaxAwake)
+	expect(c.MaxReadHandles >= 0, "--storage-max-read-handles is %d, expected 0 or more", c.MaxReadHandles)
+	expect(c.IdleAfter >= 10*time.Millisecond, "--storage-idle-after is %s, expected 10ms or more", c.IdleAfter)
+	expect(c.MaxAppendBytes >= int64(c.MaxMessageBytes),
+		"--storage-max-append-bytes is %d, expected at least --max-message-bytes, %d", c.MaxAppendBytes, c.MaxMessageBytes)
+	expect(c.MaxFetchBytes >= 1, "--storage-max-fetch-bytes is %d, expected 1 or more", c.MaxFetchBytes)
+	expect(c.MaxFetchWait >= 0, "--storage-max-fetch-wait is %s, expected 0 or more", c.MaxFetchWait)
+	return errors.Join(faults...)
+}

@@ -1,0 +1,125 @@
+// Package storage is the storage service: the partitions that a node holds.
+//
+// Its Raft groups, files and reads are in internal packages; see
+// docs/architecture.md for how an append goes through them.
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+	"google.golang.org/grpc"
+
+	storagev1 "github.com/sluiceio/sluice/gen/go/sluice/storage/v1"
+	"github.com/sluiceio/sluice/services/kit/recordbatch"
+	"github.com/sluiceio/sluice/services/kit/vfs"
+	"github.com/sluiceio/sluice/services/storage/internal/node"
+	"github.com/sluiceio/sluice/services/storage/internal/rpc"
+)
+
+// Deps is what a storage service is given.
+type Deps struct {
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+	// Tracer may be nil: then nothing is traced.
+	Tracer trace.Tracer
+	// NodeID is the node's id in the cluster.
+	NodeID string
+	// FS is the file system; nil is the operating system's.
+	FS vfs.FS
+	// Now is the wall clock; nil is time.Now.
+	Now func() time.Time
+}
+
+// Service is a storage node.
+type Service struct {
+	node  *node.Node
+	rpc   *rpc.Service
+	ready atomic.Bool
+}
+
+// New opens the node's folder and takes it for this process; vfs.ErrLocked when
+// another has it. Run must be called, to give it back.
+func New(cfg Config, deps Deps) (*Service, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if deps.FS == nil {
+		deps.FS = vfs.OS
+	}
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	if deps.Tracer == nil {
+		deps.Tracer = noop.NewTracerProvider().Tracer("storage")
+	}
+	if cfg.MaxAwake == 0 {
+		cfg.MaxAwake = handleShare()
+	}
+	if cfg.MaxReadHandles == 0 {
+		cfg.MaxReadHandles = handleShare()
+	}
+	n, err := node.Open(node.Options{
+		FS:                measured(deps.FS, deps.Registerer),
+		Dir:               cfg.Dir,
+		ID:                deps.NodeID,
+		Logger:            deps.Logger,
+		Now:               deps.Now,
+		Defaults:          node.Defaults{SegmentBytes: cfg.SegmentBytes, MaxMessageBytes: cfg.MaxMessageBytes},
+		FlushEveryRecords: cfg.FlushEveryRecords,
+		Workers:           cfg.Workers,
+		MaxAwake:          cfg.MaxAwake,
+		MaxReadHandles:    cfg.MaxReadHandles,
+		IdleAfter:         cfg.IdleAfter,
+		MaxAppendBytes:    cfg.MaxAppendBytes,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("storage: %w", err)
+	}
+	return &Service{
+		node: n,
+		rpc: rpc.New(rpc.Options{
+			Node:          n,
+			Logger:        deps.Logger,
+			Tracer:        deps.Tracer,
+			Now:           deps.Now,
+			MaxFetchWait:  cfg.MaxFetchWait,
+			MaxFetchBytes: cfg.MaxFetchBytes,
+			MaxInflate:    maxInflate(cfg.MaxMessageBytes),
+		}),
+	}, nil
+}
+
+// maxInflate is what the batches of one append may inflate to: enough for any
+// honest batch, and no more than a few times the largest.
+func maxInflate(maxMessageBytes int) int {
+	return max(recordbatch.DefaultMaxInflate, 4*maxMessageBytes)
+}
+
+// Register registers the gRPC services.
+func (s *Service) Register(r grpc.ServiceRegistrar) {
+	storagev1.RegisterStorageServiceServer(r, s.rpc)
+	storagev1.RegisterReplicaServiceServer(r, s.rpc)
+}
+
+// Run serves until the context ends, then stops every partition cleanly.
+func (s *Service) Run(ctx context.Context) error {
+	s.ready.Store(true)
+	defer s.ready.Store(false)
+	return s.node.Run(ctx)
+}
+
+// Ready is nil while the service serves.
+func (s *Service) Ready() error {
+	if !s.ready.Load() {
+		return errors.New("storage is not running")
+	}
+	return nil
+}

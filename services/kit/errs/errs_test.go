@@ -65,7 +65,7 @@ func TestIsComparesKindAndReason(t *testing.T) {
 	a := errs.FromStatus(status.Error(codes.NotFound, "a"))
 	b := errs.FromStatus(status.Error(codes.NotFound, "b"))
 	require.NotErrorIs(t, a, b)
-	require.ErrorIs(t, a, a)
+	require.ErrorIs(t, fmt.Errorf("call: %w", a), a)
 }
 
 func TestWithDoesNotChangeTheSentinel(t *testing.T) {

@@ -15,7 +15,7 @@ const exitInterrupted = 128 + int(syscall.SIGINT)
 // which is the wish for a clean stop. The second exits the process at once, for
 // whoever does not want to wait for it. Call stop to give the signals back.
 func SignalContext(parent context.Context) (ctx context.Context, stop func()) {
-	return signalContext(parent, os.Exit)
+	return signalContext(parent, os.Exit) //nolint:forbidigo // the second signal is the wish not to wait for returns
 }
 
 func signalContext(parent context.Context, exit func(int)) (context.Context, func()) {

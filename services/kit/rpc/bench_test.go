@@ -24,6 +24,7 @@ func BenchmarkCall(b *testing.B) {
 		},
 	}}
 	run := func(b *testing.B, conn grpc.ClientConnInterface) {
+		b.Helper()
 		client := testv1.NewTestServiceClient(conn)
 		b.ReportAllocs()
 		for b.Loop() {

@@ -156,7 +156,7 @@ func (l *Local) invoke(ctx context.Context, name string, args, reply any, opts [
 		return arrived(status.Errorf(codes.Unimplemented, "%s is a stream", name))
 	}
 	c := &unaryCall{call: call{local: l, caller: ctx, method: name}, args: args}
-	answer, err := c.run(m, incoming(ctx))
+	answer, err := c.run(incoming(ctx), m)
 	c.finish()
 	c.deliver(opts)
 	switch {
@@ -178,7 +178,7 @@ type unaryCall struct {
 	args any
 }
 
-func (c *unaryCall) run(m *method, values context.Context) (answer any, err error) {
+func (c *unaryCall) run(values context.Context, m *method) (answer any, err error) {
 	ctx := c.open(values, c)
 	if handler := c.local.server; handler != nil {
 		begin := time.Now()

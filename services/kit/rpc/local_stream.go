@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sync"
 	"time"
@@ -80,14 +81,14 @@ func (l *Local) newStream(ctx context.Context, name string) (*localStream, error
 	values := incoming(ctx)
 	go func() {
 		defer l.calls.Done()
-		s.err = s.run(m, values)
+		s.err = s.run(values, m)
 		s.finish()
 		close(s.done)
 	}()
 	return s, nil
 }
 
-func (s *localStream) run(m *method, values context.Context) (err error) {
+func (s *localStream) run(values context.Context, m *method) (err error) {
 	ctx, cancel := context.WithCancel(s.open(values, s))
 	defer cancel()
 	// A handler that waits for a message does not see the guard's context.
@@ -236,18 +237,18 @@ func (e *clientEnd) SendMsg(m any) error {
 // error. Where the handler sends one message only, its return is waited for.
 func (e *clientEnd) RecvMsg(m any) error {
 	err := e.receive(m)
-	if err == nil && !e.desc.ServerStreams {
-		err = e.onlyOne()
-		e.over(e.s.local, err)
-		return err
-	}
+	ended := errors.Is(err, io.EOF)
 	switch {
-	case err == io.EOF && !e.desc.ServerStreams:
+	case err == nil && e.desc.ServerStreams:
+		return nil
+	case err == nil:
+		err = e.onlyOne()
+	case ended && !e.desc.ServerStreams:
 		err = arrived(status.Error(codes.Internal, "the handler returned without a response"))
-		e.over(e.s.local, err)
-	case err == io.EOF:
+	}
+	if ended && e.desc.ServerStreams {
 		e.over(e.s.local, nil)
-	case err != nil:
+	} else {
 		e.over(e.s.local, err)
 	}
 	return err

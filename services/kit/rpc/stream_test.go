@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ import (
 )
 
 func numbered(i int) *testv1.StreamingOutputCallResponse {
-	return &testv1.StreamingOutputCallResponse{Payload: payload(fmt.Sprint(i))}
+	return &testv1.StreamingOutputCallResponse{Payload: payload(strconv.Itoa(i))}
 }
 
 func TestServerStream(t *testing.T) {
@@ -53,7 +54,7 @@ func TestServerStream(t *testing.T) {
 				for i := range count {
 					m, err := stream.Recv()
 					require.NoError(t, err)
-					require.Equal(t, fmt.Sprint(i), string(m.GetPayload().GetBody()))
+					require.Equal(t, strconv.Itoa(i), string(m.GetPayload().GetBody()))
 				}
 				_, err = stream.Recv()
 				if fail == nil {
@@ -166,7 +167,7 @@ func TestClientStream(t *testing.T) {
 			var size int32
 			for {
 				m, err := stream.Recv()
-				if err == io.EOF {
+				if errors.Is(err, io.EOF) {
 					return stream.SendAndClose(&testv1.StreamingInputCallResponse{AggregatedPayloadSize: size})
 				}
 				if err != nil {
@@ -195,7 +196,7 @@ func TestHandlerThatGoesEarlyIsFoundOutBySending(t *testing.T) {
 		stream, err := l.StreamingInputCall(t.Context())
 		require.NoError(t, err)
 		require.Eventually(t, func() bool {
-			return stream.Send(&testv1.StreamingInputCallRequest{}) == io.EOF
+			return errors.Is(stream.Send(&testv1.StreamingInputCallRequest{}), io.EOF)
 		}, 10*time.Second, time.Millisecond)
 		_, err = stream.CloseAndRecv()
 		require.Equal(t, "NO", errs.Reason(err))
@@ -231,7 +232,7 @@ func TestBidi(t *testing.T) {
 		l.bidi = func(stream testv1.TestService_FullDuplexCallServer) error {
 			for {
 				m, err := stream.Recv()
-				if err == io.EOF {
+				if errors.Is(err, io.EOF) {
 					return nil
 				}
 				if err != nil {
@@ -248,7 +249,7 @@ func TestBidi(t *testing.T) {
 		sent := make(chan error, 1)
 		go func() {
 			for i := range count {
-				if err := stream.Send(&testv1.StreamingOutputCallRequest{Payload: payload(fmt.Sprint(i))}); err != nil {
+				if err := stream.Send(&testv1.StreamingOutputCallRequest{Payload: payload(strconv.Itoa(i))}); err != nil {
 					sent <- err
 					return
 				}
@@ -258,7 +259,7 @@ func TestBidi(t *testing.T) {
 		for i := range count {
 			m, err := stream.Recv()
 			require.NoError(t, err)
-			require.Equal(t, fmt.Sprint(i), string(m.GetPayload().GetBody()))
+			require.Equal(t, strconv.Itoa(i), string(m.GetPayload().GetBody()))
 		}
 		require.NoError(t, <-sent)
 		_, err = stream.Recv()

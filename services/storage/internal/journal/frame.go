@@ -118,8 +118,8 @@ func (s salt) appendFrame(b []byte, records []*persistv1.JournalRecord) ([]byte,
 	return append(b, make([]byte, -len(b)&(frameAlign-1))...), nil
 }
 
-// frame returns the payload of the frame at the beginning of b and what the
-// frame takes, or false.
+// frame returns the payload of the frame at the beginning of b and the size of
+// the frame with its padding, which may not have made it to the disk; or false.
 func (s salt) frame(b []byte) (payload []byte, size int, ok bool) {
 	if len(b) < frameHead {
 		return nil, 0, false
@@ -132,6 +132,5 @@ func (s salt) frame(b []byte) (payload []byte, size int, ok bool) {
 	if s.crc(b[4:end]) != binary.LittleEndian.Uint32(b) {
 		return nil, 0, false
 	}
-	// The padding of the last frame may not have made it to the disk.
-	return b[frameHead:end], min(end+-end&(frameAlign-1), len(b)), true
+	return b[frameHead:end], end + -end&(frameAlign-1), true
 }

@@ -69,7 +69,7 @@ func Open(fsys vfs.FS, dir string) (j *Journal, t *Table, n Note, torn int64, er
 		j.Sleep()
 		return nil, nil, Note{}, 0, err
 	}
-	return j, &r.table, r.note, size - r.end, nil
+	return j, &r.table, r.note, max(0, size-r.end), nil
 }
 
 // load reads and replays a whole journal file.

@@ -13,7 +13,7 @@ type replayed struct {
 	table Table
 	note  Note
 	salt  salt
-	end   int64 // of the last good frame
+	end   int64 // of the last good frame with its padding; may be past the file's
 	torn  bool  // something follows that is no frame
 }
 

@@ -54,7 +54,7 @@ func (l *Log) open() error {
 		note.Synced, activeSize = 0, l.active().Size
 	}
 	if size := l.active().Size; !l.table().Checkpoint || activeSize != size {
-		clean = false
+		clean, l.table().Clean = false, false
 		cut, err := l.recoverTail(note, activeSize)
 		if err != nil {
 			return err

@@ -137,11 +137,11 @@ func (s *Server) SetReady(ready bool) {
 // streams, waits for the other calls in flight, at most for the grace period,
 // and returns nil when every handler has returned. A server serves once.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
-	served := make(chan error, 1)
-	go func() { served <- s.Server.Serve(listener) }()
+	done := make(chan error, 1)
+	go func() { done <- s.Server.Serve(listener) }()
 	select {
-	case err := <-served:
-		return fmt.Errorf("serve gRPC on %s: %w", listener.Addr(), err)
+	case err := <-done:
+		return served(listener, err)
 	case <-ctx.Done():
 	}
 	s.health.Shutdown()
@@ -149,8 +149,13 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	cut := time.AfterFunc(s.grace, s.Server.Stop)
 	s.Server.GracefulStop()
 	cut.Stop()
-	if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-		return fmt.Errorf("serve gRPC on %s: %w", listener.Addr(), err)
+	return served(listener, <-done)
+}
+
+// served makes of what gRPC's Serve returned an error that says where.
+func served(listener net.Listener, err error) error {
+	if err == nil || errors.Is(err, grpc.ErrServerStopped) {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("serve gRPC on %s: %w", listener.Addr(), err)
 }

@@ -50,15 +50,15 @@ test: $(TOOLS)/.gotestsum ## Run the tests under the race detector (ARGS="-run â
 
 .PHONY: chaos
 chaos: build ## Kill a real server at random moments under writers (CHAOS_TIME=60s)
-	CHAOS_TIME=$(CHAOS_TIME) TEST_SLUICE=$(CURDIR)/bin/sluice go test -count 1 -timeout 60m -v $(ARGS) ./integration/chaos/...
+	CHAOS_TIME=$(CHAOS_TIME) SLUICE_BINARY=$(CURDIR)/bin/sluice go test -count 1 -timeout 60m -v $(ARGS) ./integration/chaos/...
 
 .PHONY: interop
 interop: build ## Have foreign programs read what we write (needs java and mvn)
-	TEST_SLUICE=$(CURDIR)/bin/sluice go test -count 1 -timeout 30m -v $(ARGS) ./integration/interop/...
+	SLUICE_BINARY=$(CURDIR)/bin/sluice go test -count 1 -timeout 30m -v $(ARGS) ./integration/interop/...
 
 .PHONY: bench
 bench: build ## Measure throughput and latency beside the bare disk and Apache Kafka
-	TEST_SLUICE=$(CURDIR)/bin/sluice go test -count 1 -timeout 120m -run '^$$' -bench . $(ARGS) ./integration/bench/...
+	SLUICE_BINARY=$(CURDIR)/bin/sluice go test -count 1 -timeout 120m -run '^$$' -bench . $(ARGS) ./integration/bench/...
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target (FUZZTIME=10s each)
@@ -70,6 +70,7 @@ fuzz: ## Run every fuzz target (FUZZTIME=10s each)
 .PHONY: lint
 lint: $(TOOLS)/.golangci-lint $(TOOLS)/.buf proto-deps ## Check Go and protos, protos against main too (BASE=â€¦)
 	golangci-lint run $$(go list -m -f '{{.Dir}}/...')
+	go test -count 1 ./tools/lint
 	buf lint
 	tools/breaking.sh $(BASE)
 

@@ -18,8 +18,8 @@ const (
 	partitions = 4
 	// Commits in a produce request.
 	batch = 500
-	// Records in an answer, and so between two commits of offsets.
-	fetch = 100
+	// Most records in an answer, and so between two commits of offsets.
+	maxFetch = 100
 )
 
 type client struct {
@@ -128,14 +128,15 @@ type reading struct {
 	at map[string]place
 }
 
-// read reads all partitions in turn as the group, from its committed offsets.
-// It commits after each answer, but ends with the answer that reaches limit, if
-// there is one, without that last commit: as a consumer that is cut off.
-func (c *client) read(ctx context.Context, r *reading, limit int) error {
+// read reads all partitions in turn as the group, from its committed offsets, in
+// answers of fetch records. It commits after each answer, but ends with the
+// answer that reaches limit, if there is one, without that last commit: as a
+// consumer that is cut off.
+func (c *client) read(ctx context.Context, r *reading, fetch int32, limit int) error {
 	for partition := range int32(partitions) {
 		for {
 			response, err := c.groups.ConsumeGroup(ctx, &logv1.ConsumeGroupRequest{
-				Group: group, Topic: topic, Partition: &partition, MaxRecords: new(int32(fetch)),
+				Group: group, Topic: topic, Partition: &partition, MaxRecords: &fetch,
 			})
 			if err != nil {
 				return fmt.Errorf("consume %s/%d: %w", topic, partition, err)

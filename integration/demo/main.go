@@ -63,14 +63,16 @@ func demo(ctx context.Context, binary, repository string, out io.Writer) (err er
 	if loaded.shallow {
 		note = " (a shallow clone: older ones are not here)"
 	}
-	fmt.Fprintf(out, "loaded %d commits%s of %d authors, %d KiB of JSON, in %v: %s\n",
+	fmt.Fprintf(out, "loaded %d commits%s, keyed by author (%d), %d KiB of JSON, in %v: %s\n",
 		len(loaded.hashes), note, loaded.authors, loaded.bytes>>10, since(began), rate(len(loaded.hashes), began))
 	fmt.Fprintf(out, "  by partition: %v\n", loaded.perPartition)
 
 	began = time.Now()
 	half := len(loaded.hashes) / 2
+	// Small enough that a short history has something to commit, too.
+	fetch := int32(min(maxFetch, max(1, half/4)))
 	read := &reading{at: map[string]place{}}
-	if err := client.read(ctx, read, half); err != nil {
+	if err := client.read(ctx, read, fetch, half); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "read %d records as group %s in %v: %s, committing as it goes\n",
@@ -85,7 +87,7 @@ func demo(ctx context.Context, binary, repository string, out io.Writer) (err er
 
 	began = time.Now()
 	before := read.records
-	if err := client.read(ctx, read, 0); err != nil {
+	if err := client.read(ctx, read, fetch, 0); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "read the other %d records in %v: %s\n", read.records-before, since(began), rate(read.records-before, began))

@@ -10,11 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sluiceio/sluice/services/kit/life"
+	"github.com/sluiceio/sluice/services/sluice"
 )
 
 const (
@@ -34,9 +34,8 @@ type Streams struct {
 // Main runs the command that args name and returns the exit status. The first
 // SIGINT or SIGTERM ends the command's context; a second one ends the process.
 func Main(args []string, streams Streams) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := life.SignalContext(context.Background())
 	defer stop()
-	context.AfterFunc(ctx, stop)
 	return run(ctx, args, streams)
 }
 
@@ -68,6 +67,11 @@ func newRoot(streams Streams) *cobra.Command {
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
 	root.AddCommand(
+		newServe(),
+		newRole(sluice.Storage, "Run a storage node"),
+		newRole(sluice.Coordinator, "Run a coordinator"),
+		newRole(sluice.Registry, "Run a registry"),
+		newRole(sluice.Gateway, "Run a gateway"),
 		newTopic(),
 		newProduce(),
 		newConsume(),

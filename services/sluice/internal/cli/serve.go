@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceio/sluice/services/kit/conf"
+	"github.com/sluiceio/sluice/services/kit/obs"
+	"github.com/sluiceio/sluice/services/sluice"
+)
+
+func newServe() *cobra.Command {
+	command := newNode("serve", sluice.AllRoles()...)
+	command.Short = "Run all services in one process"
+	command.Long = "Runs all services in one process, with an etcd of its own in the data directory.\n" +
+		"With --etcd-endpoints it is one node of a cluster."
+	command.Example = "  sluice serve --data-dir /var/lib/sluice"
+	return command
+}
+
+// newRole returns the command that runs one service as a process of its own.
+func newRole(role sluice.Role, short string) *cobra.Command {
+	command := newNode(string(role), role)
+	command.Short = short
+	return command
+}
+
+// newNode returns a command that runs a node with roles. Its options come from
+// flags, the environment and a file alike.
+func newNode(use string, roles ...sluice.Role) *cobra.Command {
+	cfg := sluice.NewConfig(roles...)
+	command := &cobra.Command{
+		Use:  use,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			began := time.Now()
+			if err := conf.Load(command, os.Environ()); err != nil {
+				return &usageError{err}
+			}
+			if err := cfg.Validate(); err != nil {
+				return &usageError{err}
+			}
+			logger := obs.NewLogger(cfg.Obs, command.ErrOrStderr())
+			logger.LogAttrs(command.Context(), slog.LevelInfo, "starting",
+				append([]slog.Attr{slog.String("version", readVersion().String())}, conf.Dump(command.Flags())...)...)
+			return runNode(command.Context(), *cfg, logger, command.OutOrStdout(), began)
+		},
+	}
+	conf.RegisterFlags(command.Flags())
+	cfg.RegisterFlags(command.Flags())
+	return command
+}
+
+func runNode(ctx context.Context, cfg sluice.Config, logger *slog.Logger, out io.Writer, began time.Time) error {
+	node, err := sluice.New(ctx, cfg, sluice.Deps{Logger: logger, Registry: obs.NewRegistry()})
+	if err != nil {
+		return err
+	}
+	err = node.Run(ctx, func() {
+		logger.InfoContext(ctx, "ready", "took", time.Since(began).Round(time.Millisecond).String())
+		greet(out, node)
+	})
+	if err != nil {
+		return err
+	}
+	logger.InfoContext(ctx, "stopped cleanly")
+	return nil
+}
+
+// greet tells where the node is reached and what to try next.
+func greet(out io.Writer, node *sluice.Node) {
+	doors := node.Doors()
+	fmt.Fprintf(out, "sluice is ready: node %s\n", node.ID())
+	if grpc := doors["grpc"]; grpc != "" {
+		fmt.Fprintf(out, "  gRPC       %s\n", grpc)
+	}
+	http := doors["http"]
+	if http == "" {
+		return
+	}
+	fmt.Fprintf(out, "  HTTP/JSON  http://%s\n", http)
+	fmt.Fprintf(out, `
+Try, in another terminal:
+
+  curl -s -X POST %[1]s/topics -H 'content-type: application/json' \
+    -d '{"name":"orders","partitions":2}'
+  curl -s -X POST %[1]s/topics/orders/produce -H 'content-type: application/json' \
+    -d '{"records":[{"key":"user-1","value":"checkout"},{"key":"user-2","value":"signup"}]}'
+  curl -s '%[1]s/topics/orders/consume?partition=0&offset=0'
+
+`, http)
+}

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestOptionsComeFromThreePlaces(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "sluice.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("lease-ttl: 1ms\nnode-id: from/file\n"), 0o600))
+
+	// No server starts: each of these values is refused, and shown.
+	t.Setenv("SLUICE_CONFIG", file)
+	o := execute(t, "", "serve")
+	require.Equal(t, exitUsage, o.status)
+	require.Contains(t, o.err, "--lease-ttl is 1ms")
+	require.Contains(t, o.err, `"from/file"`)
+
+	t.Setenv("SLUICE_LEASE_TTL", "2ms")
+	o = execute(t, "", "serve")
+	require.Contains(t, o.err, "--lease-ttl is 2ms")
+	require.Contains(t, o.err, `"from/file"`)
+
+	o = execute(t, "", "serve", "--lease-ttl", "3ms")
+	require.Contains(t, o.err, "--lease-ttl is 3ms")
+	require.Contains(t, o.err, `"from/file"`)
+}
+
+func TestServeRefuses(t *testing.T) {
+	for _, test := range []struct {
+		args string
+		says string
+	}{
+		{"serve --nonsense", "unknown flag: --nonsense"},
+		{"serve argument", "unknown command \"argument\""},
+		{"serve --auth required", "--auth required is not supported"},
+		{"serve --data-dir=", "--data-dir is empty"},
+		{"serve --node-id a/b", "--node-id: node id \"a/b\""},
+		{"serve --bind-internal 127.0.0.1:1", "--bind-internal without --etcd-endpoints"},
+		{"serve --advertise-internal 127.0.0.1:1", "--advertise-internal without --etcd-endpoints"},
+		{"serve --etcd-endpoints 127.0.0.1:1 --bind-internal nonsense", "expected host:port"},
+		{"serve --etcd-endpoints 127.0.0.1:1 --bind-internal 0.0.0.0:1", "--advertise-internal is missing"},
+		{"serve --etcd-endpoints 127.0.0.1:1 --bind-internal 10.0.0.1:1", "is reached from other machines"},
+		{"serve --etcd-endpoints 127.0.0.1:1 --bind-internal example.org:1", "is reached from other machines"},
+		{"serve --flush-every-records 0", "--flush-every-records is 0"},
+		{"serve --config /nonexistent", "/nonexistent"},
+		{"storage", "--etcd-endpoints is missing"},
+		{"storage --bind 127.0.0.1:0", "unknown flag: --bind"},
+		{"registry --segment-bytes 1", "unknown flag: --segment-bytes"},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			o := execute(t, "", strings.Split(test.args, " ")...)
+			require.Equal(t, exitUsage, o.status, o.err)
+			require.Contains(t, o.err, test.says)
+		})
+	}
+
+	t.Setenv("SLUICE_NONSENSE", "1")
+	o := execute(t, "", "serve")
+	require.Equal(t, exitUsage, o.status)
+	require.Contains(t, o.err, "SLUICE_NONSENSE in the environment")
+}
+
+func TestASecondProcessIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	first := startServe(t, dir)
+	second := execute(t, "", serveArgs(dir)...)
+	require.Equal(t, exitFailure, second.status)
+	require.Contains(t, second.err, "data directory "+dir+" is in use by process")
+
+	require.Equal(t, exitOK, first.stop())
+	again := startServe(t, dir)
+	require.Equal(t, exitOK, again.stop(), "a clean stop gives the directory back")
+}
+
+// served is `sluice serve` in the test's process.
+type served struct {
+	out    *watchedBuffer
+	cancel context.CancelFunc
+	ended  chan int
+}
+
+func serveArgs(dir string, more ...string) []string {
+	return append([]string{"serve", "--data-dir", dir, "--bind", "127.0.0.1:0", "--bind-grpc", "127.0.0.1:0", "--log-level", "error"}, more...)
+}
+
+// startServe returns once the server has said that it is ready.
+func startServe(t *testing.T, dir string) *served {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &served{out: newWatchedBuffer(), cancel: cancel, ended: make(chan int, 1)}
+	go func() {
+		defer s.out.close()
+		s.ended <- run(ctx, serveArgs(dir), Streams{In: strings.NewReader(""), Out: s.out, Err: s.out})
+	}()
+	t.Cleanup(cancel)
+	s.out.await(t, "offset=0'\n\n")
+	return s
+}
+
+// stop returns the exit status.
+func (s *served) stop() int {
+	s.cancel()
+	return <-s.ended
+}

@@ -65,14 +65,15 @@ func CutDone(end Segment) Record {
 	return &persistv1.JournalRecord{Kind: &persistv1.JournalRecord_CutDone{CutDone: &persistv1.JournalCutDone{End: end.Proto()}}}
 }
 
-// Point is the record of the state at an applied index.
-func Point(applied uint64, cs *raftpb.ConfState, state []byte, firstIndex uint64) (Record, error) {
+// Point is the record of the state at an applied index, of the first index that
+// the log has then, and the base of its first segment.
+func Point(applied uint64, cs *raftpb.ConfState, state []byte, firstIndex uint64, start int64) (Record, error) {
 	conf, err := proto.Marshal(cs)
 	if err != nil {
 		return nil, fmt.Errorf("encode configuration: %w", err)
 	}
 	return &persistv1.JournalRecord{Kind: &persistv1.JournalRecord_Point{Point: &persistv1.JournalPoint{
-		Applied: applied, ConfState: conf, State: state, FirstIndex: firstIndex,
+		Applied: applied, ConfState: conf, State: state, FirstIndex: firstIndex, Start: start,
 	}}}, nil
 }
 
@@ -111,7 +112,7 @@ func (t *Table) Records() ([]Record, error) {
 	for n := len(tables.Spans); n > 0 && tables.Spans[n-1].GetFirstIndex() >= t.FirstIndex; n-- {
 		tables.Spans = tables.Spans[:n-1]
 	}
-	point, err := Point(t.Applied, t.ConfState, t.State, t.FirstIndex)
+	point, err := Point(t.Applied, t.ConfState, t.State, t.FirstIndex, t.Segments[0].Base)
 	if err != nil {
 		return nil, err
 	}

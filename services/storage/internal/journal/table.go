@@ -23,7 +23,8 @@ type Table struct {
 	State     []byte
 
 	// FirstIndex is the first raft index that is still in the log.
-	// FirstIndex <= Applied+1, and it is the FirstIndex of a segment.
+	// FirstIndex <= Applied+1, and it is the FirstIndex of a segment. Segments
+	// before that one came with a snapshot: they have no entries for raft.
 	FirstIndex uint64
 
 	// Spans are the runs of entries of one term, ascending in term and index,
@@ -310,12 +311,15 @@ func (t *Table) applyPoint(p *persistv1.JournalPoint) error {
 		return damaged("point at %d goes back", p.GetApplied())
 	}
 	t.Applied, t.ConfState, t.State = p.GetApplied(), &cs, p.GetState()
-	if first == t.FirstIndex {
+	i := sort.Search(len(t.Segments), func(i int) bool { return t.Segments[i].Base >= p.GetStart() })
+	if i == len(t.Segments) || t.Segments[i].Base != p.GetStart() || t.Segments[i].FirstIndex > first {
+		return damaged("a log from index %d and offset %d on has no such segment", first, p.GetStart())
+	}
+	if i == 0 && first == t.FirstIndex {
 		return nil
 	}
-	i := t.SegmentOfIndex(first)
-	if t.Segments[i].FirstIndex != first {
-		return damaged("first index %d is in the middle of segment %d", first, t.Segments[i].Base)
+	if at := t.SegmentOfIndex(first); t.Segments[at].FirstIndex != first {
+		return damaged("first index %d is in the middle of segment %d", first, t.Segments[at].Base)
 	}
 	t.FirstIndex = first
 	t.Segments = append([]Segment(nil), t.Segments[i:]...)

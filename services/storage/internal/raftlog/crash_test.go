@@ -49,6 +49,8 @@ type world struct {
 	// pay for a sync, and neither does a Sleep that finds nothing to do.
 	weak []raftlog.Point
 
+	installing *model // what a snapshot that is being installed leads to
+
 	// The process dies before file operation number dieAt, counted from 1; 0:
 	// it lives. A write that it dies in may be done in part.
 	dieAt, ops int
@@ -224,7 +226,9 @@ func (w *world) dropped() {
 func (w *world) step() {
 	m := w.model
 	w.now += w.rng.Int64N(100)
-	switch w.rng.IntN(16) {
+	switch w.rng.IntN(17) {
+	case 16:
+		w.install()
 	case 0:
 		p := w.somePoint()
 		w.logf("point at %d", p.Applied)
@@ -261,9 +265,92 @@ func (w *world) step() {
 			m.write(out)
 		}
 	}
-	if w.rng.IntN(4) == 0 {
+	if w.log != nil && w.rng.IntN(4) == 0 {
 		w.log.Release(m.point.Applied)
 	}
+}
+
+// install replaces the log by a snapshot of another one that has what this one
+// has committed, and more.
+func (w *world) install() {
+	leader := newWorld(w.t, w.rng.Uint64())
+	leader.now, leader.terms = w.now, w.terms
+	for i := uint64(2); i <= w.model.known; {
+		var out raftlog.Write
+		for range 1 + w.rng.IntN(3) {
+			if i <= w.model.known {
+				out.Entries = append(out.Entries, w.model.at(i).entry)
+				out.Payloads = append(out.Payloads, w.model.at(i).payload)
+				i++
+			}
+		}
+		out.Commit = i - 1
+		w.check(leader.log.Write(out))
+		leader.model.write(out)
+	}
+	for range 1 + w.rng.IntN(10) {
+		out := leader.someWrite()
+		w.check(leader.log.Write(out))
+		leader.model.write(out)
+	}
+	w.now, w.terms = leader.now, leader.terms
+	p := leader.somePoint()
+	if p.Applied <= w.model.known {
+		return
+	}
+	w.check(leader.log.WritePoint(p))
+	leader.model.point = p
+	if w.rng.IntN(2) == 0 {
+		_, _, err := leader.log.DropBefore(w.rng.Int64N(leader.model.next() + 1))
+		w.check(err)
+		leader.dropped()
+	}
+	snapshot, err := leader.log.Snapshot()
+	w.check(err)
+	after := leader.model.clone()
+	after.entries = after.entries[:p.Applied]
+	after.first, after.commit, after.known, after.hard = p.Applied+1, p.Applied, p.Applied, w.model.hard
+	if after.start > after.next() {
+		return
+	}
+	w.logf("install a snapshot at %d, offsets %d to %d", p.Applied, after.start, after.next())
+	if err := w.receive(leader.log, snapshot); w.tryInstall(err, after) {
+		w.model = after
+	}
+}
+
+// receive stages and installs a snapshot.
+func (w *world) receive(leader *raftlog.Log, snapshot *raftpb.Snapshot) error {
+	stage, err := raftlog.NewStage(faultfs.New(w.disk, w.hook), dir, snapshot)
+	if err != nil {
+		return err
+	}
+	for _, s := range stage.Manifest().GetSegments() {
+		b := make([]byte, s.GetSize())
+		if err := leader.ReadSegment(s.GetBase(), 0, b); err != nil {
+			return err
+		}
+		half := len(b) / 2
+		if err := errors.Join(stage.WriteAt(s.GetBase(), 0, b[:half]), stage.WriteAt(s.GetBase(), int64(half), b[half:])); err != nil {
+			return err
+		}
+	}
+	if err := stage.Finish(); err != nil {
+		return err
+	}
+	return w.log.Install(stage, nil)
+}
+
+// tryInstall is try for an install, which is done wholly or not at all.
+func (w *world) tryInstall(err error, after *model) bool {
+	if !w.dead {
+		w.check(err)
+		return true
+	}
+	w.installing = after
+	w.restart(nil, nil, false)
+	w.installing = nil
+	return false
 }
 
 // pointNow is the configuration that the log has, and the state that nobody but
@@ -365,6 +452,9 @@ func (w *world) restart(out *raftlog.Write, p *raftlog.Point, dropping bool) {
 		if p != nil {
 			points = append(points, *p)
 			w.weak = append(w.weak, w.model.point)
+		}
+		if m := w.installing; m != nil && log.Recovered().Applied == m.point.Applied {
+			w.model, w.weak, points, commit = m, nil, []raftlog.Point{m.point}, 0
 		}
 		w.check(w.model.adopt(log, out, points, dropping, commit))
 		// What was recovered is durable: it must be there after a power cut.

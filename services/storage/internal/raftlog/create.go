@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"path"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -41,6 +40,9 @@ func newLog(o Options) *Log {
 }
 
 func (l *Log) create(b Bootstrap) error {
+	if err := finishInstall(l.o.FS, l.o.Dir); err != nil {
+		return err
+	}
 	if err := l.o.FS.MkdirAll(l.o.Dir); err != nil {
 		return err
 	}
@@ -67,8 +69,8 @@ func (l *Log) create(b Bootstrap) error {
 	if l.journal, err = journal.Create(l.o.FS, l.o.Dir, t, journal.Note{Commit: 1}); err != nil {
 		return err
 	}
-	if err := l.o.FS.SyncDir(path.Dir(l.o.Dir)); err != nil {
-		return fmt.Errorf("%w: %w", errSync, err)
+	if err := syncParent(l.o.FS, l.o.Dir); err != nil {
+		return err
 	}
 	return l.begin(t, 1, true, 0)
 }

@@ -19,8 +19,7 @@ func (l *Log) DropBefore(offset int64) (dropped int, bytes int64, err error) {
 	if len(gone) == 0 {
 		return 0, 0, nil
 	}
-	first := t.Segments[len(gone)].FirstIndex
-	if err := l.raiseFirstIndex(first); err != nil {
+	if err := l.startWith(t.Segments[len(gone)]); err != nil {
 		return 0, 0, l.fail(err)
 	}
 	for _, s := range gone {
@@ -44,13 +43,14 @@ func (l *Log) droppable(offset int64) []journal.Segment {
 	return append([]journal.Segment(nil), t.Segments[:n]...)
 }
 
-// raiseFirstIndex writes the last point again, with another first index.
-func (l *Log) raiseFirstIndex(first uint64) error {
+// startWith makes a segment the first, by writing the last point again. The first
+// index is already higher if the segment came with a snapshot.
+func (l *Log) startWith(s journal.Segment) error {
 	last, err := l.journal.Load()
 	if err != nil {
 		return err
 	}
-	record, err := journal.Point(last.Applied, last.ConfState, last.State, first)
+	record, err := journal.Point(last.Applied, last.ConfState, last.State, max(s.FirstIndex, last.FirstIndex), s.Base)
 	if err != nil {
 		return err
 	}

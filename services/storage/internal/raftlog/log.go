@@ -46,6 +46,10 @@ type Log struct {
 	// tail is the index of the active segment.
 	tail indexTail
 
+	// files is held by readers while they use files. Install alone takes it for
+	// writing: the files of a name are others then.
+	files sync.RWMutex
+
 	// rebuild lets one goroutine at a time write an index anew.
 	rebuild sync.Mutex
 

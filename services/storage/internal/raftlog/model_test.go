@@ -281,12 +281,13 @@ func (m *model) adopt(l *raftlog.Log, w *raftlog.Write, points []raftlog.Point, 
 				return fmt.Errorf("commit index %d, expected %d to %d", got, commitAtLeast, most)
 			}
 			c.commit = hard.GetCommit()
+			c.known = max(before.known, c.commit)
 			for _, p := range points {
 				if l.Recovered().Applied == p.Applied && proto.Equal(cs, p.ConfState) {
 					c.point = p
 				}
 			}
-			if dropping && first > c.first {
+			if dropping && l.StartOffset() > c.start {
 				c.first, c.start = first, l.StartOffset()
 			}
 			if err := c.compare(l); err != nil {

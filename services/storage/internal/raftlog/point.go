@@ -18,7 +18,7 @@ type Point struct {
 
 // WritePoint is durable when it returns. Owner only.
 func (l *Log) WritePoint(p Point) error {
-	record, err := l.pointRecord(p, l.table().FirstIndex)
+	record, err := l.pointRecord(p)
 	if err != nil {
 		return err
 	}
@@ -28,14 +28,15 @@ func (l *Log) WritePoint(p Point) error {
 	return l.fail(l.compactJournal())
 }
 
-func (l *Log) pointRecord(p Point, firstIndex uint64) (journal.Record, error) {
+func (l *Log) pointRecord(p Point) (journal.Record, error) {
 	if err := l.ready(); err != nil {
 		return nil, err
 	}
-	if p.Applied < l.table().Applied || p.Applied > l.view.lastIndex {
-		return nil, invalid("point at %d, the last is at %d and the log ends at %d", p.Applied, l.table().Applied, l.view.lastIndex)
+	t := l.table()
+	if p.Applied < t.Applied || p.Applied > l.view.lastIndex {
+		return nil, invalid("point at %d, the last is at %d and the log ends at %d", p.Applied, t.Applied, l.view.lastIndex)
 	}
-	return journal.Point(p.Applied, p.ConfState, p.State, firstIndex)
+	return journal.Point(p.Applied, p.ConfState, p.State, t.FirstIndex, t.Segments[0].Base)
 }
 
 func (l *Log) compactJournal() error {

@@ -32,6 +32,8 @@ func (l *Log) Read(offset, bound int64, maxBytes int) (Chunk, error) {
 	if l.closed.Load() {
 		return Chunk{}, ErrClosed
 	}
+	l.files.RLock()
+	defer l.files.RUnlock()
 	for at := offset; ; {
 		s, ok, err := l.segmentOf(at)
 		if err != nil {

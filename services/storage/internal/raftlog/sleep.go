@@ -8,7 +8,7 @@ import (
 // all handles and nearly all memory; the next Write or Read takes them again. An
 // Open after a Sleep reads no record. Owner only.
 func (l *Log) Sleep(p Point) error {
-	record, err := l.pointRecord(p, l.table().FirstIndex)
+	record, err := l.pointRecord(p)
 	if err != nil {
 		return err
 	}

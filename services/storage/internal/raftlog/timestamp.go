@@ -11,6 +11,8 @@ import (
 // FindTimestamp finds the first record of a batch whose base is below bound and
 // whose timestamp is at least ts.
 func (l *Log) FindTimestamp(ts, bound int64) (offset, timestamp int64, ok bool, err error) {
+	l.files.RLock()
+	defer l.files.RUnlock()
 	for _, s := range l.segmentsNow() {
 		if s.MaxTimestamp < ts {
 			continue
@@ -65,6 +67,8 @@ func (l *Log) recordFrom(s journal.Segment, at segment.At, ts int64) (offset, ti
 // MaxTimestamp finds the first record with the largest timestamp in the batches
 // whose base is below bound.
 func (l *Log) MaxTimestamp(bound int64) (offset, timestamp int64, ok bool, err error) {
+	l.files.RLock()
+	defer l.files.RUnlock()
 	best, in := int64(-1), journal.Segment{}
 	segments := l.segmentsNow()
 	for _, s := range segments {

@@ -816,8 +816,10 @@ type JournalPoint struct {
 	ConfState []byte `protobuf:"bytes,2,opt,name=conf_state,json=confState,proto3" json:"conf_state,omitempty"`
 	// Opaque to the log.
 	State []byte `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
-	// Entries below it, and segments below the one that begins with it, are gone.
-	FirstIndex    uint64 `protobuf:"varint,4,opt,name=first_index,json=firstIndex,proto3" json:"first_index,omitempty"`
+	// Entries below it are gone.
+	FirstIndex uint64 `protobuf:"varint,4,opt,name=first_index,json=firstIndex,proto3" json:"first_index,omitempty"`
+	// Base of the first segment; those below are gone.
+	Start         int64 `protobuf:"varint,5,opt,name=start,proto3" json:"start,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -876,6 +878,13 @@ func (x *JournalPoint) GetState() []byte {
 func (x *JournalPoint) GetFirstIndex() uint64 {
 	if x != nil {
 		return x.FirstIndex
+	}
+	return 0
+}
+
+func (x *JournalPoint) GetStart() int64 {
+	if x != nil {
+		return x.Start
 	}
 	return 0
 }
@@ -1063,14 +1072,15 @@ const file_sluice_persist_v1_journal_proto_rawDesc = "" +
 	"\vnext_offset\x18\x04 \x01(\x03R\n" +
 	"nextOffset\"E\n" +
 	"\x0eJournalCutDone\x123\n" +
-	"\x03end\x18\x01 \x01(\v2!.sluice.persist.v1.JournalSegmentR\x03end\"~\n" +
+	"\x03end\x18\x01 \x01(\v2!.sluice.persist.v1.JournalSegmentR\x03end\"\x94\x01\n" +
 	"\fJournalPoint\x12\x18\n" +
 	"\aapplied\x18\x01 \x01(\x04R\aapplied\x12\x1d\n" +
 	"\n" +
 	"conf_state\x18\x02 \x01(\fR\tconfState\x12\x14\n" +
 	"\x05state\x18\x03 \x01(\fR\x05state\x12\x1f\n" +
 	"\vfirst_index\x18\x04 \x01(\x04R\n" +
-	"firstIndex\"H\n" +
+	"firstIndex\x12\x14\n" +
+	"\x05start\x18\x05 \x01(\x03R\x05start\"H\n" +
 	"\x11JournalCheckpoint\x123\n" +
 	"\x03end\x18\x01 \x01(\v2!.sluice.persist.v1.JournalSegmentR\x03end\"\xbe\x01\n" +
 	"\x10SnapshotManifest\x12=\n" +

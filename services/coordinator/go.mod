@@ -3,6 +3,7 @@ module github.com/sluiceio/sluice/services/coordinator
 go 1.26.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/google/uuid v1.6.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/sluiceio/sluice/gen v0.0.0

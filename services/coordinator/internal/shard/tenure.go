@@ -1,17 +1,19 @@
 package shard
 
-import (
-	"context"
+import "context"
 
-	"github.com/sluiceio/sluice/services/kit/lease"
-)
+// grant is the lease under which a shard is owned; lease.Grant is one.
+type grant interface {
+	// Alive reports whether the lease can be relied on at this moment.
+	Alive() bool
+}
 
 // tenure is one time in which this coordinator owns a shard. It ends for good:
 // to own the shard again is another tenure, with a higher epoch.
 type tenure struct {
 	shard int32
 	epoch int64
-	grant *lease.Grant
+	grant grant
 	// ctx ends with the tenure, for what only the owner has to do.
 	ctx context.Context
 	end context.CancelFunc

@@ -55,9 +55,9 @@ func (s *scanner) mismatch(want string) error {
 		got = "an object"
 	case c == '[':
 		got = "a list"
-	case c == 't' || c == 'f':
+	case s.startsWith("true"), s.startsWith("false"):
 		got = "a boolean"
-	case c == 'n':
+	case s.startsWith("null"):
 		got = "null"
 	case c == '-' || c >= '0' && c <= '9':
 		got = "a number"

@@ -168,11 +168,15 @@ func (s *scanner) null() (bool, error) {
 }
 
 func (s *scanner) literal(word string) error {
-	if len(s.data)-s.pos < len(word) || string(s.data[s.pos:s.pos+len(word)]) != word {
+	if !s.startsWith(word) {
 		return s.unexpected(word)
 	}
 	s.pos += len(word)
 	return nil
+}
+
+func (s *scanner) startsWith(word string) bool {
+	return len(s.data)-s.pos >= len(word) && string(s.data[s.pos:s.pos+len(word)]) == word
 }
 
 func (s *scanner) boolean() (bool, error) {

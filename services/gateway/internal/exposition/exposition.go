@@ -13,7 +13,8 @@ import (
 )
 
 // AppendSurvey appends the series of topics and groups. Names and labels are
-// documented; they must not change.
+// documented; they must not change. Labels are sorted, as the client library has
+// them.
 func AppendSurvey(dst []byte, s backend.Survey) []byte {
 	for _, gauge := range []struct {
 		name, help string
@@ -28,7 +29,7 @@ func AppendSurvey(dst []byte, s backend.Survey) []byte {
 		for _, t := range s.Topics {
 			for i, d := range t.Partitions {
 				if d != nil {
-					dst = appendSample(dst, gauge.name, gauge.value(d), label{"topic", t.Name}, partition(int32(i)))
+					dst = appendSample(dst, gauge.name, gauge.value(d), partition(int32(i)), label{"topic", t.Name})
 				}
 			}
 		}
@@ -49,12 +50,12 @@ func AppendSurvey(dst []byte, s backend.Survey) []byte {
 	}
 	dst = appendHead(dst, "es_group_committed_offset", "gauge", "Next offset that the group will read.")
 	for _, g := range s.Groups {
-		dst = appendSample(dst, "es_group_committed_offset", g.Committed, label{"group", g.Group}, label{"topic", g.Topic}, partition(g.Partition))
+		dst = appendSample(dst, "es_group_committed_offset", g.Committed, label{"group", g.Group}, partition(g.Partition), label{"topic", g.Topic})
 	}
 	dst = appendHead(dst, "es_group_lag", "gauge", "Offsets between the committed one and the end.")
 	for _, g := range s.Groups {
 		if g.Lag >= 0 {
-			dst = appendSample(dst, "es_group_lag", g.Lag, label{"group", g.Group}, label{"topic", g.Topic}, partition(g.Partition))
+			dst = appendSample(dst, "es_group_lag", g.Lag, label{"group", g.Group}, partition(g.Partition), label{"topic", g.Topic})
 		}
 	}
 	return dst

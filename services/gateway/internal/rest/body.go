@@ -95,20 +95,20 @@ func (b *body) fill() error {
 	b.data = getBuffer()
 	buf := (*b.data)[:0]
 	defer func() { *b.data = buf }()
-	room := int64(firstRead)
+	// One more than there may be, so that the end is seen within the room.
+	most := b.bodies.limit + 1
 	if b.length >= 0 {
-		// One more, so that the end is seen without growing.
-		room = min(b.length+1, room)
+		most = b.length + 1
 	}
-	for {
+	for room := min(firstRead, most); ; room = min(2*room, most) {
 		if err := b.charge(room); err != nil {
 			return err
 		}
 		if int64(cap(buf)) < room {
 			buf = append(make([]byte, 0, room), buf...)
 		}
-		for len(buf) < cap(buf) {
-			n, err := b.source.Read(buf[len(buf):cap(buf)])
+		for int64(len(buf)) < room {
+			n, err := b.source.Read(buf[len(buf):room])
 			buf = buf[:len(buf)+n]
 			switch {
 			case err == nil:
@@ -118,7 +118,9 @@ func (b *body) fill() error {
 				return b.readError(err)
 			}
 		}
-		room = min(2*int64(cap(buf)), b.bodies.limit+1)
+		if room == most {
+			return b.tooLarge()
+		}
 	}
 }
 

@@ -5,11 +5,22 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/sluiceio/sluice/services/gateway/internal/apijson"
 )
+
+// checkPath refuses variables of the path that a message cannot carry.
+func (x *exchange) checkPath() error {
+	for name, value := range x.params {
+		if !utf8.ValidString(value) {
+			return fmt.Errorf("%s must be UTF-8, got %q", name, value)
+		}
+	}
+	return nil
+}
 
 // readQuery checks the query parameters of a request and leaves in r.Form what
 // grpc-gateway may see of them: the parameters that the route has, under their
@@ -46,6 +57,9 @@ func (x *exchange) checkParameter(field protoreflect.FieldDescriptor, value stri
 		return checkInteger(field, value, 32)
 	case protoreflect.Int64Kind:
 		return checkInteger(field, value, 64)
+	}
+	if !utf8.ValidString(value) {
+		return fmt.Errorf("%s must be UTF-8, got %q", field.Name(), value)
 	}
 	switch field.Name() {
 	case "encoding":

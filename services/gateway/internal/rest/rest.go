@@ -165,6 +165,10 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Pattern = matched.pattern
 
 	x := &exchange{route: matched, params: params}
+	if err := x.checkPath(); err != nil {
+		writeError(w, http.StatusBadRequest, err.Error())
+		return
+	}
 	if err := x.readQuery(r); err != nil {
 		writeError(w, http.StatusBadRequest, err.Error())
 		return

@@ -1,0 +1,13 @@
+package gateway_test
+
+import "time"
+
+const (
+	eventually = 5 * time.Second
+	tick       = time.Millisecond
+)
+
+func answerOf(status int, body string) answer { return answer{status: status, body: body} }
+
+// bare is an answer without its header.
+func bare(a answer) answer { return answer{status: a.status, body: a.body} }

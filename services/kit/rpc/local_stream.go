@@ -46,16 +46,16 @@ func (l *Local) NewStream(ctx context.Context, desc *grpc.StreamDesc, name strin
 		})
 	}
 	s, err := l.newStream(ctx, name)
-	c := &clientEnd{s: s, desc: desc, opts: opts, ctx: ctx, begin: begin}
+	c := &clientEnd{l: l, s: s, desc: desc, opts: opts, ctx: ctx, begin: begin}
 	if err != nil {
 		err = arrived(err)
-		c.over(l, err)
+		c.end(err)
 		return nil, err
 	}
 	// A caller that ends its context may never look at the stream again.
 	c.forget = context.AfterFunc(ctx, func() {
 		<-s.done
-		c.over(l, arrived(ctx.Err()))
+		c.end(arrived(ctx.Err()))
 	})
 	return c, nil
 }
@@ -163,6 +163,8 @@ func (e *serverEnd) RecvMsg(m any) error {
 
 // clientEnd is a stream as its caller sees it.
 type clientEnd struct {
+	l *Local
+	// s is nil when the stream did not begin.
 	s    *localStream
 	desc *grpc.StreamDesc
 	opts []grpc.CallOption
@@ -171,8 +173,10 @@ type clientEnd struct {
 	begin time.Time
 	// closed: CloseSend was called. Sending is the caller's one goroutine.
 	closed bool
-	// ended does once what is to be done at the end.
-	ended  sync.Once
+	// once guards end.
+	once sync.Once
+	// forget takes back the wish to hear of the end of ctx. It is set when
+	// NewStream returns, which may be after ctx has ended.
 	forget func() bool
 }
 
@@ -247,9 +251,9 @@ func (e *clientEnd) RecvMsg(m any) error {
 		err = arrived(status.Error(codes.Internal, "the handler returned without a response"))
 	}
 	if ended && e.desc.ServerStreams {
-		e.over(e.s.local, nil)
+		e.over(nil)
 	} else {
-		e.over(e.s.local, err)
+		e.over(err)
 	}
 	return err
 }
@@ -291,17 +295,20 @@ func (e *clientEnd) receive(m any) error {
 	return io.EOF
 }
 
-// over does what is due at the end of the stream, once.
-func (e *clientEnd) over(l *Local, err error) {
-	e.ended.Do(func() {
-		if e.forget != nil {
-			e.forget()
-		}
+// over is the end of the stream as the caller finds it.
+func (e *clientEnd) over(err error) {
+	e.forget()
+	e.end(err)
+}
+
+// end does once what is due at the end of the stream.
+func (e *clientEnd) end(err error) {
+	e.once.Do(func() {
 		if e.s != nil {
 			e.s.deliver(e.opts)
 		}
-		if l.client != nil {
-			l.client.HandleRPC(e.ctx, &stats.End{Client: true, BeginTime: e.begin, EndTime: time.Now(), Error: err})
+		if e.l.client != nil {
+			e.l.client.HandleRPC(e.ctx, &stats.End{Client: true, BeginTime: e.begin, EndTime: time.Now(), Error: err})
 		}
 		onFinish(e.opts, err)
 	})

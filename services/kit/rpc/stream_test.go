@@ -107,7 +107,7 @@ func TestHeaderOfAHandlerThatSendsNoneIsNotWaitedFor(t *testing.T) {
 
 func TestSlowReaderHoldsTheSenderBack(t *testing.T) {
 	onEach(t, rpc.Options{}, func(t *testing.T, l link) {
-		const count = 100
+		const count = 40
 		var sent atomic.Int64
 		l.serverStream = func(_ *testv1.StreamingOutputCallRequest, stream testv1.TestService_StreamingOutputCallServer) error {
 			big := &testv1.StreamingOutputCallResponse{Payload: &testv1.Payload{Body: make([]byte, 1<<20)}}

@@ -47,6 +47,15 @@ func TestReplyReplacesWhatWasThere(t *testing.T) {
 	})
 }
 
+func TestNoReplyIsAnEmptyOne(t *testing.T) {
+	onEach(t, rpc.Options{}, func(t *testing.T, l link) {
+		l.unary = func(context.Context, *testv1.SimpleRequest) (*testv1.SimpleResponse, error) { return nil, nil }
+		reply, err := l.UnaryCall(t.Context(), &testv1.SimpleRequest{})
+		require.NoError(t, err)
+		require.Empty(t, cmp.Diff(&testv1.SimpleResponse{}, reply, protocmp.Transform()))
+	})
+}
+
 func TestErrorArrivesWhole(t *testing.T) {
 	sentinel := errs.New(errs.Aborted, "NOT_LEADER", "not the leader")
 	onEach(t, rpc.Options{}, func(t *testing.T, l link) {

@@ -53,7 +53,7 @@ func (l *Log) open() error {
 		}
 		note.Synced, activeSize = 0, l.active().Size
 	}
-	if size := l.active().Size; !l.table().Checkpoint || activeSize != size {
+	if a := *l.active(); !l.table().Checkpoint || activeSize != a.Size || note.Base == a.Base && note.Synced > a.Size {
 		clean, l.table().Clean = false, false
 		cut, err := l.recoverTail(note, activeSize)
 		if err != nil {

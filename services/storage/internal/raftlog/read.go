@@ -22,8 +22,8 @@ type Chunk struct {
 
 // Read returns whole batches, from the one that holds offset on: those whose
 // base is below bound and that lie in one segment, as many as fit into maxBytes,
-// but the first even if it does not. Gaps are stepped over. bound is the
-// caller's high watermark; nothing at or above it may be cut while Read runs.
+// but the first even if it does not. bound is the caller's high
+// watermark; nothing at or above it may be cut while Read runs.
 //
 // No byte is served before its checksum has been verified once since the log was
 // opened. A batch that fails is ErrDamaged, and so is all that comes after it in
@@ -174,7 +174,7 @@ func (l *Log) checkBatches(s journal.Segment, at segment.At, b []byte, bound int
 	next = at.Offset
 	for n+segment.HeaderSize <= len(b) {
 		h, err := recordbatch.ParseHeader(b[n:])
-		if err != nil || h.BaseOffset < next || h.NextOffset() > s.NextOffset || h.LeaderEpoch != epochAt(spans, h.BaseOffset) {
+		if err != nil || h.BaseOffset != next || h.NextOffset() > s.NextOffset || h.LeaderEpoch != epochAt(spans, h.BaseOffset) {
 			return 0, 0, damagedAt(s, at.Position+int64(n))
 		}
 		if h.BaseOffset >= bound || h.Size() > len(b)-n {

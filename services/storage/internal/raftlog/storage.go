@@ -1,12 +1,15 @@
 package raftlog
 
 import (
+	"errors"
+	"io"
 	"math/bits"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/sluiceio/sluice/services/storage/internal/journal"
 	"github.com/sluiceio/sluice/services/storage/internal/segment"
 )
 
@@ -117,38 +120,65 @@ func (l *Log) entriesFromDisk(lo, hi uint64, take *taker) error {
 		return true
 	}
 	for ; i < len(t.Segments); i++ {
-		s := t.Segments[i]
-		if at.Position < s.Size {
-			f, err := l.openLog(s.Base)
-			if err != nil {
-				return l.readFailed(err)
+		more := true
+		err := l.walkVerified(t.Segments[i], at, func(b segment.Batch) bool {
+			if more = others(hi) && next < hi; !more {
+				return false
 			}
-			more, wrong := true, false
-			stop, err := segment.Walk(f, s.Size, at, func(b segment.Batch) bool {
-				if more = others(hi) && next < hi; !more {
-					return false
-				}
-				span, _ := t.SpanOfIndex(next)
-				if wrong = uint64(b.Header.LeaderEpoch) != span.Term; wrong {
-					return false
-				}
-				more = take.add(batchEntry(next, span.Term, b.Raw))
-				next++
-				return more
-			})
-			l.o.Files.release(f)
-			if wrong {
-				err = damagedAt(s, stop.Position)
-			}
-			if err != nil || !more {
-				return l.readFailed(err)
-			}
+			more = take.add(batchEntry(next, uint64(b.Header.LeaderEpoch), b.Raw))
+			next++
+			return more
+		})
+		if err != nil || !more {
+			return l.readFailed(err)
 		}
 		if i+1 < len(t.Segments) {
 			at = startOf(t.Segments[i+1])
 		}
 	}
 	others(hi)
+	return nil
+}
+
+// walkVerified is segment.Walk over batches of which all has been verified: raft
+// gives their headers to those who apply them.
+func (l *Log) walkVerified(s journal.Segment, at segment.At, visit func(segment.Batch) bool) error {
+	if at.Position >= s.Size {
+		return nil
+	}
+	f, err := l.openLog(s.Base)
+	if err != nil {
+		return err
+	}
+	defer l.o.Files.release(f)
+	var bad error
+	_, err = segment.Walk(f, s.Size, at, func(b segment.Batch) bool {
+		if bad = l.verifyBatch(f, s, b); bad != nil {
+			return false
+		}
+		return visit(b)
+	})
+	return errors.Join(bad, err)
+}
+
+// verifyBatch checks a batch's epoch, and its checksum unless that was done since
+// the log was opened.
+func (l *Log) verifyBatch(f io.ReaderAt, s journal.Segment, b segment.Batch) error {
+	if b.Header.LeaderEpoch != epochAt(l.spansNow(), b.Offset) {
+		return damagedAt(s, b.Position)
+	}
+	end := b.End().Position
+	if l.reads.verified(s.Base, b.Position, end) {
+		return nil
+	}
+	ok, err := segment.Checksum(f, b)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return damagedAt(s, b.Position)
+	}
+	l.reads.verify(s.Base, b.Position, end)
 	return nil
 }
 

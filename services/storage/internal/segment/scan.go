@@ -132,8 +132,16 @@ func (w *window) belongs(pos, offset int64) (bool, error) {
 	return w.checksum(pos, h)
 }
 
+// Checksum says whether a batch that Walk found is what its checksum says.
+func Checksum(r io.ReaderAt, b Batch) (bool, error) {
+	buf := walkBuffers.Get().(*[walkBuffer]byte)
+	defer walkBuffers.Put(buf)
+	w := &window{r: r, size: b.End().Position, buf: buf[:]}
+	return w.checksum(b.Position, b.Header)
+}
+
 // Walk steps over the batches from a place on, up to a size that holds only
-// whole ones, without checking them, and calls visit with each one until it
+// whole ones, without checking their checksums, and calls visit with each one until it
 // returns false. Index does not count what is no batch. Walk says where it
 // stopped: at the batch that visit refused, or the end. It fails with ErrCorrupt
 // on bytes that are no batch.
@@ -147,10 +155,9 @@ func Walk(r io.ReaderAt, size int64, from At, visit func(Batch) bool) (At, error
 		if err != nil {
 			return at, err
 		}
-		if !ok || h.BaseOffset < at.Offset {
+		if !ok || h.BaseOffset != at.Offset {
 			return at, corrupt(at.Position)
 		}
-		at.Offset = h.BaseOffset // a cleaned segment has gaps
 		b := Batch{At: at, Header: h, Raw: raw}
 		if !visit(b) {
 			return at, nil

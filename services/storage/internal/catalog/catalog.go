@@ -3,12 +3,15 @@
 // costs one write and one sync, however many partitions it has.
 //
 //	"SLUICECT" version:u32
-//	then records:  length:u32  crc32c:u32  persist.v1.CatalogRecord
+//	then frames:   length:u32  crc32c:u32  records
+//	records:       each length:varint  persist.v1.CatalogRecord
 //
-// Numbers are little-endian; the CRC is over the record's bytes. The last record
-// of a topic counts. A torn last record was never acknowledged and is cut; a bad
-// record before others is damage, and the node refuses to start: nothing is
-// deleted or forgotten because metadata is absent.
+// Numbers are little-endian; the CRC is over the records' bytes. The last record
+// of a topic counts. A frame is what was written and synced at once: a power cut
+// may keep any part of it, so that with a frame for each record a bad one before
+// a good one would not prove anything. As it is, a torn last frame was never
+// acknowledged and is cut; a bad frame before others is damage, and the node
+// refuses to start: nothing is deleted or forgotten because metadata is absent.
 package catalog
 
 import (
@@ -21,6 +24,7 @@ import (
 	"sync"
 
 	"github.com/google/uuid"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
@@ -34,7 +38,7 @@ const (
 	version    = 1
 	headSize   = len(magic) + 4
 	frameSize  = 8
-	maxRecord  = 64 << 20
+	maxFrame   = 64 << 20
 	rewriteAt  = 1 << 20
 	tempSuffix = ".new"
 )
@@ -53,8 +57,7 @@ type Catalog struct {
 	mu struct {
 		sync.Mutex
 		file vfs.File
-		// size is the end of the last whole record; live the bytes that a
-		// rewrite would keep.
+		// size is the end of the last whole frame.
 		size   int64
 		topics map[uuid.UUID]*persistv1.CatalogTopic
 		// removed are topics whose data is to be deleted, or is already. They
@@ -93,7 +96,9 @@ func Open(fsys vfs.FS, dir string) (*Catalog, error) {
 	return c, nil
 }
 
-// load reads the file and cuts a torn last record.
+// load reads the file and cuts a torn last frame. After a kill what it finds may
+// stand in the page cache alone, and a topic that it tells of is written to
+// without another word to the catalog: so it is synced first.
 func (c *Catalog) load() error {
 	size, err := c.mu.file.Size()
 	if err != nil {
@@ -113,14 +118,16 @@ func (c *Catalog) load() error {
 	c.mu.size = end
 	if end < size {
 		if err := c.mu.file.Truncate(end); err != nil {
-			return fmt.Errorf("cut torn record: %w", err)
+			return fmt.Errorf("cut torn frame: %w", err)
 		}
-		return c.mu.file.Sync()
+	}
+	if err := c.mu.file.Sync(); err != nil {
+		return fmt.Errorf("sync: %w", err)
 	}
 	return nil
 }
 
-// parse returns the records of a catalog's content and where the last whole one
+// parse returns the records of a catalog's content and where its last whole frame
 // ends.
 func parse(content []byte) ([]*persistv1.CatalogRecord, int64, error) {
 	if len(content) < headSize || string(content[:len(magic)]) != magic {
@@ -132,46 +139,55 @@ func parse(content []byte) ([]*persistv1.CatalogRecord, int64, error) {
 	var records []*persistv1.CatalogRecord
 	at := headSize
 	for at < len(content) {
-		record, size, err := parseRecord(content[at:])
+		framed, size, err := parseFrame(content[at:])
 		if err != nil {
 			if tornFrom(content[at:]) {
 				break
 			}
-			return nil, 0, fmt.Errorf("%w: record at byte %d: %w", ErrDamaged, at, err)
+			return nil, 0, fmt.Errorf("%w: frame at byte %d: %w", ErrDamaged, at, err)
 		}
-		records = append(records, record)
+		records = append(records, framed...)
 		at += size
 	}
 	return records, int64(at), nil
 }
 
-func parseRecord(b []byte) (*persistv1.CatalogRecord, int, error) {
+func parseFrame(b []byte) ([]*persistv1.CatalogRecord, int, error) {
 	if len(b) < frameSize {
 		return nil, 0, errors.New("frame is cut")
 	}
 	length := binary.LittleEndian.Uint32(b)
-	if length == 0 || length > maxRecord || int(length) > len(b)-frameSize {
+	if length == 0 || length > maxFrame || int(length) > len(b)-frameSize {
 		return nil, 0, fmt.Errorf("length %d does not fit", length)
 	}
 	body := b[frameSize : frameSize+int(length)]
 	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(b[4:]) {
 		return nil, 0, errors.New("CRC does not match")
 	}
-	var record persistv1.CatalogRecord
-	if err := proto.Unmarshal(body, &record); err != nil {
-		return nil, 0, err
+	var records []*persistv1.CatalogRecord
+	for len(body) > 0 {
+		message, n := protowire.ConsumeBytes(body)
+		if n < 0 {
+			return nil, 0, protowire.ParseError(n)
+		}
+		record := &persistv1.CatalogRecord{}
+		if err := proto.Unmarshal(message, record); err != nil {
+			return nil, 0, err
+		}
+		if record.GetKind() == nil {
+			return nil, 0, errors.New("record of an unknown kind")
+		}
+		records = append(records, record)
+		body = body[n:]
 	}
-	if record.GetKind() == nil {
-		return nil, 0, errors.New("record of an unknown kind")
-	}
-	return &record, frameSize + int(length), nil
+	return records, frameSize + int(length), nil
 }
 
-// tornFrom tells whether bytes that begin with a bad record hold no good one
-// after it: then it was the last, and its write was cut short.
+// tornFrom tells whether bytes that begin with a bad frame hold no good one after
+// it: then it was the last, and its write was cut short.
 func tornFrom(b []byte) bool {
 	for at := 1; at+frameSize < len(b); at++ {
-		if _, _, err := parseRecord(b[at:]); err == nil {
+		if _, _, err := parseFrame(b[at:]); err == nil {
 			return false
 		}
 	}
@@ -223,19 +239,16 @@ func (c *Catalog) add(records []*persistv1.CatalogRecord) error {
 	if len(records) == 0 {
 		return nil
 	}
-	var frames []byte
-	for _, record := range records {
-		var err error
-		if frames, err = appendFrame(frames, record); err != nil {
-			return err
-		}
+	frame, err := appendFrame(nil, records...)
+	if err != nil {
+		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mu.failed != nil {
 		return c.mu.failed
 	}
-	if _, err := c.mu.file.WriteAt(frames, c.mu.size); err != nil {
+	if _, err := c.mu.file.WriteAt(frame, c.mu.size); err != nil {
 		c.mu.failed = fmt.Errorf("write catalog: %w", err)
 		return c.mu.failed
 	}
@@ -243,20 +256,24 @@ func (c *Catalog) add(records []*persistv1.CatalogRecord) error {
 		c.mu.failed = fmt.Errorf("sync catalog: %w", err)
 		return c.mu.failed
 	}
-	c.mu.size += int64(len(frames))
+	c.mu.size += int64(len(frame))
 	for _, record := range records {
 		c.applyLocked(record)
 	}
 	return nil
 }
 
-func appendFrame(to []byte, record *persistv1.CatalogRecord) ([]byte, error) {
-	body, err := proto.Marshal(record)
-	if err != nil {
-		return nil, fmt.Errorf("encode catalog record: %w", err)
+func appendFrame(to []byte, records ...*persistv1.CatalogRecord) ([]byte, error) {
+	var body []byte
+	for _, record := range records {
+		message, err := proto.Marshal(record)
+		if err != nil {
+			return nil, fmt.Errorf("encode catalog record: %w", err)
+		}
+		body = protowire.AppendBytes(body, message)
 	}
-	if len(body) > maxRecord {
-		return nil, fmt.Errorf("catalog record of %d bytes is over the limit of %d", len(body), maxRecord)
+	if len(body) > maxFrame {
+		return nil, fmt.Errorf("catalog records of %d bytes are over the limit of %d at once", len(body), maxFrame)
 	}
 	to = binary.LittleEndian.AppendUint32(to, uint32(len(body)))
 	to = binary.LittleEndian.AppendUint32(to, crc32.Checksum(body, castagnoli))

@@ -3,6 +3,7 @@ package catalog
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -10,6 +11,7 @@ import (
 
 	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
 	"github.com/sluiceio/sluice/services/kit/vfs"
+	"github.com/sluiceio/sluice/services/kit/vfs/faultfs"
 	"github.com/sluiceio/sluice/services/kit/vfs/memfs"
 )
 
@@ -60,6 +62,56 @@ func TestAcknowledgedSurvivesACrash(t *testing.T) {
 			fsys = fsys.Crash(rng)
 		}
 	}
+}
+
+// A power cut in the write of several topics may keep any of their sectors: a later
+// topic and not an earlier one, too. Nothing was acknowledged, so it is no damage.
+func TestTornPutOfSeveralTopicsIsCut(t *testing.T) {
+	for seed := range uint64(200) {
+		disk := memfs.New()
+		armed, after := false, (*memfs.FS)(nil)
+		c, err := Open(faultfs.New(disk, func(op faultfs.Op, _ string) error {
+			if armed && op == faultfs.Datasync {
+				after = disk.Crash(rand.New(rand.NewPCG(seed, 3)))
+			}
+			return nil
+		}), "")
+		require.NoError(t, err)
+		armed = true
+		long := strings.Repeat("n", 700) // over a sector
+		require.NoError(t, c.Put(topic(uuid.New(), long, 1), topic(uuid.New(), long+"2", 1), topic(uuid.New(), long+"3", 1)))
+		require.NoError(t, c.Close())
+
+		c, err = Open(after, "")
+		require.NoError(t, err, "seed %d", seed)
+		require.Contains(t, []int{0, 3}, len(c.Topics()), "all of a change is there or nothing")
+		require.NoError(t, c.Close())
+	}
+}
+
+// A kill may leave a record in the page cache alone. Placing the topic again then
+// changes nothing, so nobody but Open can make it durable.
+func TestWhatOpenFindsIsDurable(t *testing.T) {
+	disk := memfs.New()
+	var killed *memfs.FS
+	c, err := Open(faultfs.New(disk, func(op faultfs.Op, _ string) error {
+		if op == faultfs.Datasync {
+			killed = disk.Kill()
+		}
+		return nil
+	}), "")
+	require.NoError(t, err)
+	require.NoError(t, c.Put(topic(uuid.New(), "a", 1)))
+	require.NoError(t, c.Close())
+
+	c, err = Open(killed, "")
+	require.NoError(t, err)
+	require.Equal(t, map[string]bool{"a@1": true}, names(c))
+	require.NoError(t, c.Close())
+	c, err = Open(killed.Crash(nil), "")
+	require.NoError(t, err)
+	require.Equal(t, map[string]bool{"a@1": true}, names(c))
+	require.NoError(t, c.Close())
 }
 
 func TestTornTailIsCutAndDamageIsTold(t *testing.T) {

@@ -122,9 +122,14 @@ func (n *Node) load() error {
 			return fmt.Errorf("catalog topic %q: %w", record.GetName(), err)
 		}
 	}
-	names, err := n.options.FS.List(filepath.Join(n.options.Dir, topicsFolder))
+	topics := filepath.Join(n.options.Dir, topicsFolder)
+	names, err := n.options.FS.List(topics)
 	if err != nil {
 		return fmt.Errorf("list topics: %w", err)
+	}
+	// After a kill the names may stand in the page cache alone.
+	if err := n.options.FS.SyncDir(topics); err != nil {
+		return fmt.Errorf("sync folder of topics: %w", err)
 	}
 	for _, name := range names {
 		if err := n.loadFolder(name); err != nil {

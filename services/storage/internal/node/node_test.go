@@ -49,6 +49,12 @@ func start(t *testing.T, o Options) *running {
 	require.NoError(t, o.FS.MkdirAll(o.Dir))
 	n, err := Open(o)
 	require.NoError(t, err)
+	return run(t, n)
+}
+
+// run runs an opened node until stop, or the end of the test.
+func run(t *testing.T, n *Node) *running {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- n.Run(ctx) }()

@@ -47,6 +47,10 @@ func (p *Partition) ownerOpen(create bool) (*replica.Replica, error) {
 	if err != nil {
 		return nil, p.ownerRefuse(errors.Join(err, log.Close(nil)))
 	}
+	// After New, which is who takes the recovered state.
+	if err := p.settle(log); err != nil {
+		return nil, p.ownerRefuse(errors.Join(err, r.Abandon()))
+	}
 	p.failure.Store(nil)
 	p.open.Store(r)
 	p.watchers.wake()
@@ -73,6 +77,9 @@ func (p *Partition) openLog() (*raftlog.Log, error) {
 		// The folder is there and the log is not: its making was cut short,
 		// before anything was acknowledged.
 	}
+	if err := p.topic.makeFolder(p.node); err != nil {
+		return nil, err
+	}
 	conf := &raftpb.ConfState{}
 	for _, voter := range p.voters {
 		conf.Voters = append(conf.Voters, voter.ID)
@@ -82,6 +89,18 @@ func (p *Partition) openLog() (*raftlog.Log, error) {
 		p.written.Store(true)
 	}
 	return log, err
+}
+
+// settle makes the name of an opened log's folder durable. After a kill it may
+// stand in the page cache alone; a log that rests had it durable.
+func (p *Partition) settle(log *raftlog.Log) error {
+	if log.Recovered().Clean {
+		return nil
+	}
+	if err := p.node.options.FS.SyncDir(p.node.topicFolder(p.topic.id.String())); err != nil {
+		return fmt.Errorf("%w: topic folder: %w", raftlog.ErrSyncFailed, err)
+	}
+	return nil
 }
 
 func (p *Partition) limits() raftlog.Limits {

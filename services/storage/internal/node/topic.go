@@ -1,8 +1,11 @@
 package node
 
 import (
+	"fmt"
 	"math"
+	"path/filepath"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -10,6 +13,7 @@ import (
 
 	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
 	"github.com/sluiceio/sluice/services/kit/recordbatch"
+	"github.com/sluiceio/sluice/services/storage/internal/raftlog"
 )
 
 // topic is what the partitions of a topic share.
@@ -18,6 +22,33 @@ type topic struct {
 	name     string
 	internal bool
 	config   atomic.Pointer[Config]
+
+	// folder is whether the topic's folder and its name are durable.
+	folder struct {
+		sync.Mutex
+		made bool
+		// failed is a sync that failed: asking again would prove nothing.
+		failed error
+	}
+}
+
+// makeFolder makes the topic's folder, durably. A log makes its own folder in it,
+// and syncs no more than that one's name.
+func (t *topic) makeFolder(n *Node) error {
+	t.folder.Lock()
+	defer t.folder.Unlock()
+	if t.folder.made || t.folder.failed != nil {
+		return t.folder.failed
+	}
+	if err := n.options.FS.MkdirAll(n.topicFolder(t.id.String())); err != nil {
+		return fmt.Errorf("make topic folder: %w", err)
+	}
+	if err := n.options.FS.SyncDir(filepath.Join(n.options.Dir, topicsFolder)); err != nil {
+		t.folder.failed = fmt.Errorf("%w: folder of topics: %w", raftlog.ErrSyncFailed, err)
+		return t.folder.failed
+	}
+	t.folder.made = true
+	return nil
 }
 
 // Config is the part of a topic's config that storage acts on, resolved.

@@ -18,7 +18,9 @@ import (
 //	<data-dir>/storage/topics/<topic id>/<partition>/{<base>.log,<base>.index,journal}
 type partitionFiles struct {
 	dir string
-	// logs are paths, ascending by base; the last is the active one.
+	// logs are paths of those with batches, ascending by base; the last is the
+	// active one. A crash in the middle of a roll leaves an empty one behind it,
+	// which no longer counts as such once there are bytes in it.
 	logs []string
 }
 
@@ -35,9 +37,17 @@ func findPartitions(dataDir string) ([]partitionFiles, error) {
 			return nil, err
 		}
 		slices.Sort(p.logs)
-		all = append(all, p)
+		p.logs = slices.DeleteFunc(p.logs, isEmpty)
+		if len(p.logs) > 0 {
+			all = append(all, p)
+		}
 	}
 	return all, nil
+}
+
+func isEmpty(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Size() == 0
 }
 
 // holds says whether a log of the replica contains a text.

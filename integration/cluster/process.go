@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,9 +51,7 @@ func NewProcess(t testing.TB, o Options) *Process {
 		http:    loopback.FreeAddress(t),
 		grpc:    loopback.FreeAddress(t),
 	}
-	p.flags = append([]string{
-		"serve", "--data-dir", p.dataDir, "--bind", p.http, "--bind-grpc", p.grpc,
-	}, o.Flags...)
+	p.flags = append([]string{"serve"}, serveFlags(p, o)...)
 	own(t, p)
 	return p
 }
@@ -69,6 +70,7 @@ func (p *Process) Launch() error {
 		return errRuns
 	}
 	command := exec.Command(p.binary, p.flags...)
+	command.Env = foreignEnv()
 	command.Stdout, command.Stderr = &p.log, &p.log
 	running, err := child.Start(command)
 	if err != nil {
@@ -76,6 +78,12 @@ func (p *Process) Launch() error {
 	}
 	p.running = running
 	return nil
+}
+
+// foreignEnv is the environment without the variables that sluice reads: those
+// of the test run are not for the server, which refuses what it does not know.
+func foreignEnv() []string {
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "SLUICE_") })
 }
 
 func (p *Process) awaitReady(ctx context.Context) error {

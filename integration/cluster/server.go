@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,7 +39,15 @@ type Options struct {
 
 // Kinds are the kinds of server that must behave alike.
 var Kinds = map[string]func(t testing.TB, o Options) Server{
-	"process": func(t testing.TB, o Options) Server { return NewProcess(t, o) },
+	"process":    func(t testing.TB, o Options) Server { return NewProcess(t, o) },
+	"in process": func(t testing.TB, o Options) Server { return NewInProcess(t, o) },
+}
+
+// serveFlags are the flags of a server of `sluice serve`.
+func serveFlags(s Server, o Options) []string {
+	return append([]string{
+		"--data-dir", s.DataDir(), "--bind", strings.TrimPrefix(s.HTTP(), "http://"), "--bind-grpc", s.GRPC(),
+	}, o.Flags...)
 }
 
 // OnEach runs a test on a fresh, ready server of each kind.

@@ -119,9 +119,6 @@ func (c *Cluster) create(ctx context.Context, t *term, req *coordinatorv1.Create
 	if err != nil {
 		return nil, err
 	}
-	if c.view.Topic(req.Name) != nil {
-		return nil, meta.ErrTopicExists.WithMessage("topic %q exists", req.Name).With("topic", req.Name)
-	}
 	replicas := int(req.ReplicationFactor)
 	if replicas == 0 {
 		replicas = c.cfg.ReplicationFactor

@@ -36,6 +36,8 @@ func other(index, term uint64, kind raftpb.EntryType, data []byte) *raftpb.Entry
 	return &raftpb.Entry{Index: new(index), Term: new(term), Type: kind.Enum(), Data: data}
 }
 
+func one(e *raftpb.Entry) []*raftpb.Entry { return []*raftpb.Entry{e} }
+
 func confState(voters ...uint64) *raftpb.ConfState { return &raftpb.ConfState{Voters: voters} }
 
 // inTerm is the Write that begins a term.

@@ -55,8 +55,9 @@ type world struct {
 	// it lives. A write that it dies in may be done in part.
 	dieAt, ops int
 	dead       bool
-	failWith   error // instead of dying: this one operation fails
-	tornNote   bool  // a write to the journal was done in part, and it may have been the note
+	failWith   error      // instead of dying: this one operation fails
+	failOp     faultfs.Op // every operation of this kind fails
+	tornNote   bool       // a write to the journal was done in part, and it may have been the note
 }
 
 func newWorld(t testing.TB, seed uint64) *world {
@@ -95,6 +96,9 @@ func (w *world) hook(op faultfs.Op, name string) error {
 		return nil
 	}
 	if w.dead {
+		return errDead
+	}
+	if op == w.failOp {
 		return errDead
 	}
 	w.ops++

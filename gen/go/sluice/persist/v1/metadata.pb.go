@@ -260,6 +260,63 @@ func (x *ShardRow) GetNode() string {
 	return ""
 }
 
+// ClusterRow is the cluster itself in etcd, under /sluice/cluster. The first
+// coordinator writes it, once.
+type ClusterRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// UUID, 16 bytes.
+	Id []byte `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Version of what is in etcd and in the shards' logs. A coordinator refuses to
+	// run on one that is newer than it knows.
+	FormatVersion uint32 `protobuf:"varint,2,opt,name=format_version,json=formatVersion,proto3" json:"format_version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClusterRow) Reset() {
+	*x = ClusterRow{}
+	mi := &file_sluice_persist_v1_metadata_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClusterRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClusterRow) ProtoMessage() {}
+
+func (x *ClusterRow) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_persist_v1_metadata_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClusterRow.ProtoReflect.Descriptor instead.
+func (*ClusterRow) Descriptor() ([]byte, []int) {
+	return file_sluice_persist_v1_metadata_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ClusterRow) GetId() []byte {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *ClusterRow) GetFormatVersion() uint32 {
+	if x != nil {
+		return x.FormatVersion
+	}
+	return 0
+}
+
 // PartitionRow has parallel lists over replicas.
 type TopicRow_PartitionRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -274,7 +331,7 @@ type TopicRow_PartitionRow struct {
 
 func (x *TopicRow_PartitionRow) Reset() {
 	*x = TopicRow_PartitionRow{}
-	mi := &file_sluice_persist_v1_metadata_proto_msgTypes[4]
+	mi := &file_sluice_persist_v1_metadata_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -286,7 +343,7 @@ func (x *TopicRow_PartitionRow) String() string {
 func (*TopicRow_PartitionRow) ProtoMessage() {}
 
 func (x *TopicRow_PartitionRow) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_metadata_proto_msgTypes[4]
+	mi := &file_sluice_persist_v1_metadata_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -359,7 +416,11 @@ const file_sluice_persist_v1_metadata_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x1e\n" +
 	"\bShardRow\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\tR\x04nodeB\xcb\x01\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\"C\n" +
+	"\n" +
+	"ClusterRow\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\fR\x02id\x12%\n" +
+	"\x0eformat_version\x18\x02 \x01(\rR\rformatVersionB\xcb\x01\n" +
 	"\x15com.sluice.persist.v1B\rMetadataProtoP\x01Z=github.com/sluiceio/sluice/gen/go/sluice/persist/v1;persistv1\xa2\x02\x03SPX\xaa\x02\x11Sluice.Persist.V1\xca\x02\x11Sluice\\Persist\\V1\xe2\x02\x1dSluice\\Persist\\V1\\GPBMetadata\xea\x02\x13Sluice::Persist::V1b\x06proto3"
 
 var (
@@ -374,19 +435,20 @@ func file_sluice_persist_v1_metadata_proto_rawDescGZIP() []byte {
 	return file_sluice_persist_v1_metadata_proto_rawDescData
 }
 
-var file_sluice_persist_v1_metadata_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_sluice_persist_v1_metadata_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_sluice_persist_v1_metadata_proto_goTypes = []any{
 	(*TopicRow)(nil),              // 0: sluice.persist.v1.TopicRow
 	(*NodeRow)(nil),               // 1: sluice.persist.v1.NodeRow
 	(*ShardRow)(nil),              // 2: sluice.persist.v1.ShardRow
-	nil,                           // 3: sluice.persist.v1.TopicRow.ConfigEntry
-	(*TopicRow_PartitionRow)(nil), // 4: sluice.persist.v1.TopicRow.PartitionRow
-	nil,                           // 5: sluice.persist.v1.NodeRow.DoorsEntry
+	(*ClusterRow)(nil),            // 3: sluice.persist.v1.ClusterRow
+	nil,                           // 4: sluice.persist.v1.TopicRow.ConfigEntry
+	(*TopicRow_PartitionRow)(nil), // 5: sluice.persist.v1.TopicRow.PartitionRow
+	nil,                           // 6: sluice.persist.v1.NodeRow.DoorsEntry
 }
 var file_sluice_persist_v1_metadata_proto_depIdxs = []int32{
-	3, // 0: sluice.persist.v1.TopicRow.config:type_name -> sluice.persist.v1.TopicRow.ConfigEntry
-	4, // 1: sluice.persist.v1.TopicRow.partitions:type_name -> sluice.persist.v1.TopicRow.PartitionRow
-	5, // 2: sluice.persist.v1.NodeRow.doors:type_name -> sluice.persist.v1.NodeRow.DoorsEntry
+	4, // 0: sluice.persist.v1.TopicRow.config:type_name -> sluice.persist.v1.TopicRow.ConfigEntry
+	5, // 1: sluice.persist.v1.TopicRow.partitions:type_name -> sluice.persist.v1.TopicRow.PartitionRow
+	6, // 2: sluice.persist.v1.NodeRow.doors:type_name -> sluice.persist.v1.NodeRow.DoorsEntry
 	3, // [3:3] is the sub-list for method output_type
 	3, // [3:3] is the sub-list for method input_type
 	3, // [3:3] is the sub-list for extension type_name
@@ -405,7 +467,7 @@ func file_sluice_persist_v1_metadata_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_persist_v1_metadata_proto_rawDesc), len(file_sluice_persist_v1_metadata_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -39,6 +40,7 @@ import (
 	"github.com/sluiceio/sluice/services/coordinator/internal/rpc"
 	"github.com/sluiceio/sluice/services/coordinator/internal/shard"
 	"github.com/sluiceio/sluice/services/coordinator/internal/view"
+	"github.com/sluiceio/sluice/services/kit/backoff"
 	"github.com/sluiceio/sluice/services/kit/lease"
 	"github.com/sluiceio/sluice/services/kit/life"
 )
@@ -167,6 +169,9 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 // Run coordinates until ctx ends; then it resigns and stops owning shards. The
 // storage nodes should still answer while it does.
 func (s *Service) Run(ctx context.Context) error {
+	if err := s.ensureCluster(ctx); err != nil {
+		return err
+	}
 	g := life.NewGroup(ctx)
 	g.Go("picture", s.view.Run)
 	g.Go("reports", s.reports.Run)
@@ -174,6 +179,25 @@ func (s *Service) Run(ctx context.Context) error {
 	g.Go("shards", s.keeper.Run)
 	g.Go("offsets", s.sweeper.Run)
 	return g.Wait()
+}
+
+// ensureCluster sees to it that this program may work on the cluster. It waits
+// for an etcd that does not answer yet.
+func (s *Service) ensureCluster(ctx context.Context) error {
+	wait := backoff.New(backoff.Policy{Initial: 20 * time.Millisecond, Max: time.Second})
+	for {
+		_, err := meta.EnsureCluster(ctx, s.deps.Etcd)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return nil // a stop before the start
+		case !errors.Is(err, meta.ErrNoAnswer):
+			return fmt.Errorf("coordinator: %w", err)
+		}
+		s.deps.Logger.Warn("etcd does not answer, trying again", "err", err)
+		_ = wait.Wait(ctx)
+	}
 }
 
 // Ready is nil once the coordinator has the picture of the cluster, a lease, and

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
 
 	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
 	"github.com/sluiceio/sluice/services/coordinator/internal/elect"
@@ -194,4 +195,23 @@ func TestWhoGivesUpIsToldSo(t *testing.T) {
 	_, err := meta.NewStore(etcd).Get(ctx, "orders")
 	require.ErrorIs(t, err, context.Canceled)
 	require.NotErrorIs(t, err, meta.ErrNoAnswer)
+}
+
+func TestTheFirstCoordinatorNamesTheCluster(t *testing.T) {
+	etcd := etcdtest.Start(t)
+	ctx := t.Context()
+	first, err := meta.EnsureCluster(ctx, etcd)
+	require.NoError(t, err)
+	require.Len(t, first.Id, 16)
+	second, err := meta.EnsureCluster(ctx, etcd)
+	require.NoError(t, err)
+	require.Equal(t, first.Id, second.Id)
+
+	first.FormatVersion = meta.FormatVersion + 1
+	value, err := proto.Marshal(first)
+	require.NoError(t, err)
+	_, err = etcd.Put(ctx, rows.Cluster, string(value))
+	require.NoError(t, err)
+	_, err = meta.EnsureCluster(ctx, etcd)
+	require.ErrorIs(t, err, meta.ErrNewerFormat)
 }

@@ -67,13 +67,13 @@ func NewConfig(roles ...Role) *Config { return &Config{Roles: roles} }
 // RegisterFlags registers the flags of the node and of its roles, and sets their
 // defaults.
 func (c *Config) RegisterFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&c.DataDir, "data-dir", "data", "folder that everything is kept in")
-	fs.StringVar(&c.NodeID, "node-id", "", "who this node is in its cluster; made once and kept in the data directory if absent")
-	fs.StringVar(&c.Rack, "rack", "", "where this node stands, for spreading replicas")
-	fs.StringSliceVar(&c.EtcdEndpoints, "etcd-endpoints", nil, "addresses of the cluster's etcd; without any this node runs its own and is a cluster of one")
+	fs.StringVar(&c.DataDir, "data-dir", "data", "`folder` that everything is kept in")
+	fs.StringVar(&c.NodeID, "node-id", "", "`id` of this node in its cluster; made once and kept in the data directory if absent")
+	fs.StringVar(&c.Rack, "rack", "", "`name` of the place where this node stands, for spreading replicas")
+	fs.StringSliceVar(&c.EtcdEndpoints, "etcd-endpoints", nil, "`addresses` of the cluster's etcd; without any this node runs its own and is a cluster of one")
 	fs.DurationVar(&c.LeaseTTL, "lease-ttl", 10*time.Second, "how long the others wait for a node that has died")
-	fs.StringVar(&c.BindInternal, "bind-internal", "", "address to listen on for other nodes, with --etcd-endpoints (default "+defaultInternal+")")
-	fs.StringVar(&c.AdvertiseInternal, "advertise-internal", "", "address at which other nodes reach this one (default: what --bind-internal came to)")
+	fs.StringVar(&c.BindInternal, "bind-internal", "", "`address` to listen on for other nodes, with --etcd-endpoints (default "+defaultInternal+")")
+	fs.StringVar(&c.AdvertiseInternal, "advertise-internal", "", "`address` at which other nodes reach this one (default: what --bind-internal came to)")
 	if !roles(c.Roles).has(Gateway) {
 		// The gateway's own holds for the internal address too.
 		fs.BoolVar(&c.Gateway.AllowRemoteUnauthenticated, "allow-remote-unauthenticated", false,

@@ -49,7 +49,7 @@ test: $(TOOLS)/.gotestsum ## Run the tests under the race detector (ARGS="-run â
 	gotestsum --format pkgname-and-test-fails -- -race -tags invariants $(ARGS) $$(go list work | grep -vE '$(HEAVY)')
 
 .PHONY: chaos
-chaos: build ## Kill a real server at random moments under writers (CHAOS_TIME=60s)
+chaos: build ## Kill a real server at random moments under writers (CHAOS_TIME=60s for each test)
 	CHAOS_TIME=$(CHAOS_TIME) SLUICE_BINARY=$(CURDIR)/bin/sluice go test -count 1 -timeout 60m -v $(ARGS) ./integration/chaos/...
 
 .PHONY: interop
@@ -57,8 +57,8 @@ interop: build ## Have foreign programs read what we write (needs java and mvn)
 	SLUICE_BINARY=$(CURDIR)/bin/sluice go test -count 1 -timeout 30m -v $(ARGS) ./integration/interop/...
 
 .PHONY: bench
-bench: build ## Measure throughput and latency beside the bare disk and Apache Kafka
-	SLUICE_BINARY=$(CURDIR)/bin/sluice go test -count 1 -timeout 120m -run '^$$' -bench . $(ARGS) ./integration/bench/...
+bench: build ## Measure throughput and latency beside the bare disk and Apache Kafka (ARGS="-bench Engine")
+	SLUICE_BINARY=$(CURDIR)/bin/sluice go test -count 1 -timeout 120m -run '^$$' -bench . -benchtime 3s $(ARGS) ./integration/bench/...
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target (FUZZTIME=10s each)

@@ -29,6 +29,7 @@ func (r *Replica) Run() (err error) {
 		r.raw.Advance(ready)
 	}
 	clear(r.stash)
+	r.discardStage()
 	return r.pointAfterRoll()
 }
 
@@ -44,7 +45,8 @@ func (r *Replica) handle(ready raft.Ready) error {
 		if err := r.install(ready); err != nil {
 			return err
 		}
-	} else if err := r.write(ready); err != nil {
+	}
+	if err := r.write(ready); err != nil {
 		return err
 	}
 	if err := r.apply(ready.CommittedEntries); err != nil {

@@ -80,6 +80,10 @@ type Replica struct {
 	waiting []pending
 	outbox  []Message
 
+	// stage is a snapshot that was received and stepped, until Run has installed
+	// or discarded it; stageIndex is its index.
+	stage      *raftlog.Stage
+	stageIndex uint64
 	// unsynced counts the records since the last sync, where FlushEvery allows
 	// any.
 	unsynced int
@@ -281,6 +285,7 @@ func (r *Replica) fail(err error) {
 	}
 	r.dropWaiting(fmt.Errorf("%w: %w", ErrUnknownOutcome, err))
 	clear(r.stash)
+	r.discardStage()
 	r.serves = false
 	r.role, r.leader = raft.StateFollower, 0
 	r.publish()

@@ -25,7 +25,7 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, "127.0.0.1:9000", cfg.Bind)
 	require.Equal(t, "127.0.0.1:9090", cfg.BindGRPC)
 	require.EqualValues(t, 10<<20, cfg.MaxRequestBodyBytes)
-	require.EqualValues(t, 8<<20, cfg.MaxRecordBytes)
+	require.Equal(t, 8<<20, cfg.MaxRecordBytes)
 	require.Equal(t, 10_000, cfg.MaxFetchRecords)
 	require.Equal(t, 8<<20, cfg.MaxFetchBytes)
 }

@@ -160,8 +160,7 @@ func TestConsumeManyRecords(t *testing.T) {
 func TestConsumeWaits(t *testing.T) {
 	s := start(t)
 	s.steps(t, create("t", "1"))
-	got := make(chan answer, 1)
-	go func() { got <- s.do(t, "GET", "/topics/t/consume?partition=0&offset=0&max_wait_ms=20000", "") }()
+	got := s.later(s.request(t, "GET", "/topics/t/consume?partition=0&offset=0&max_wait_ms=20000", ""))
 	require.Eventually(t, func() bool { return len(s.Storage["a"].Fetches()) > 0 }, eventually, tick)
 	s.steps(t, produce(`{"records":[{"value":"x"}]}`, 200, `{"results":[{"partition":0,"offset":0}]}`))
 	require.Equal(t, answerOf(200, page(1, 1, record(0, 0, "null", "x"))), bare(<-got))
@@ -174,8 +173,7 @@ func TestConsumeWaits(t *testing.T) {
 func TestAStopEndsWaitingReads(t *testing.T) {
 	s := start(t)
 	s.steps(t, create("t", "1"))
-	got := make(chan answer, 1)
-	go func() { got <- s.do(t, "GET", "/topics/t/consume?partition=0&offset=0&max_wait_ms=30000", "") }()
+	got := s.later(s.request(t, "GET", "/topics/t/consume?partition=0&offset=0&max_wait_ms=30000", ""))
 	require.Eventually(t, func() bool { return len(s.Storage["a"].Fetches()) > 0 }, eventually, tick)
 	began := time.Now()
 	s.stop(t)

@@ -305,14 +305,14 @@ func TestGrantsHoldOnBothDoors(t *testing.T) {
 		require.Equal(t, tc.writer, as("esk_writer", tc.method, tc.path, tc.body), "writer %s %s", tc.method, tc.path)
 		require.Equal(t, tc.adm, as("esk_admin", tc.method, tc.path, tc.body), "admin %s %s", tc.method, tc.path)
 	}
-	get := func(path string) string {
+	read := func(path string) answer {
 		req := s.request(t, "GET", path, "")
 		req.Header.Set("X-Es-Key", "esk_reader")
-		return s.send(t, req).body
+		return bare(s.send(t, req))
 	}
-	require.Equal(t, `{"topics":["orders.eu"]}`, get("/topics"))
-	require.Equal(t, `{"offsets":{"orders.eu":{"0":1}}}`, get("/groups/g/offsets"))
-	metrics := get("/metrics")
+	require.Equal(t, answerOf(200, `{"topics":["orders.eu"]}`), read("/topics"))
+	require.Equal(t, answerOf(200, `{"offsets":{"orders.eu":{"0":1}}}`), read("/groups/g/offsets"))
+	metrics := read("/metrics").body
 	require.Contains(t, metrics, `topic="orders.eu"`)
 	require.NotContains(t, metrics, "secret")
 	require.NotContains(t, metrics, "go_goroutines")
@@ -344,6 +344,7 @@ func TestBadBytesOnTheSocket(t *testing.T) {
 		require.NoError(t, conn.SetDeadline(time.Now().Add(5*time.Second)))
 		// The server may answer and hang up before all is written.
 		_, _ = conn.Write([]byte(bytes))
+		_ = conn.(*net.TCPConn).CloseWrite()
 		if resp, err := http.ReadResponse(bufio.NewReader(conn), nil); err == nil {
 			require.GreaterOrEqual(t, resp.StatusCode, 400, "%.60q", bytes)
 			require.Less(t, resp.StatusCode, 500, "%.60q", bytes)

@@ -299,7 +299,9 @@ func (s *Service) serveHTTP(ctx context.Context) error {
 		cut()
 		_ = s.http.Close()
 	}
-	<-served
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve HTTP on %s: %w", s.httpListener.Addr(), err)
+	}
 	return nil
 }
 

@@ -39,22 +39,25 @@ type server struct {
 // setting changes how a server is set up.
 type setting func(*gateway.Config)
 
-func defaults(t testing.TB) gateway.Config {
+func defaults(tb testing.TB) gateway.Config {
+	tb.Helper()
 	var cfg gateway.Config
 	cfg.RegisterFlags(pflag.NewFlagSet("gateway", pflag.ContinueOnError))
-	require.NoError(t, cfg.Validate())
+	require.NoError(tb, cfg.Validate())
 	return cfg
 }
 
 // impatient is for tests in which a leader does not come.
 func impatient(c *gateway.Config) { c.LeaderWait = 200 * time.Millisecond }
 
-func start(t testing.TB, settings ...setting) *server {
-	return startOn(t, clustertest.New(t, "a", "b"), settings...)
+func start(tb testing.TB, settings ...setting) *server {
+	tb.Helper()
+	return startOn(tb, clustertest.New(tb, "a", "b"), settings...)
 }
 
-func startOn(t testing.TB, cluster *clustertest.Cluster, settings ...setting) *server {
-	cfg := defaults(t)
+func startOn(tb testing.TB, cluster *clustertest.Cluster, settings ...setting) *server {
+	tb.Helper()
+	cfg := defaults(tb)
 	for _, set := range settings {
 		set(&cfg)
 	}
@@ -65,30 +68,32 @@ func startOn(t testing.TB, cluster *clustertest.Cluster, settings ...setting) *s
 		Gatherer: obs.NewRegistry(),
 		Dialer:   cluster,
 		Finder:   cluster,
-		HTTP:     listen(t),
-		GRPC:     listen(t),
+		HTTP:     listen(tb),
+		GRPC:     listen(tb),
 		Now:      func() time.Time { return now },
 	})
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.service.Run(ctx) }()
 	var once sync.Once
-	s.stop = func(t testing.TB) {
+	s.stop = func(tb testing.TB) {
+		tb.Helper()
 		once.Do(func() {
 			cancel()
-			require.NoError(t, <-ended)
+			require.NoError(tb, <-ended)
 			s.client.CloseIdleConnections()
 		})
 	}
-	t.Cleanup(func() { s.stop(t) })
-	require.Eventually(t, func() bool { return s.service.Ready() == nil }, 5*time.Second, time.Millisecond)
+	tb.Cleanup(func() { s.stop(tb) })
+	require.Eventually(tb, func() bool { return s.service.Ready() == nil }, 5*time.Second, time.Millisecond)
 	return s
 }
 
-func listen(t testing.TB) net.Listener {
+func listen(tb testing.TB) net.Listener {
+	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return l
 }
 
@@ -101,26 +106,49 @@ type answer struct {
 	body   string
 }
 
-func (s *server) send(t testing.TB, req *http.Request) answer {
-	t.Helper()
+func (s *server) try(req *http.Request) (answer, error) {
 	resp, err := s.client.Do(req)
-	require.NoError(t, err)
+	if err != nil {
+		return answer{}, err
+	}
 	body, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	return answer{resp.StatusCode, resp.Header, string(body)}
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{resp.StatusCode, resp.Header, string(body)}, resp.Body.Close()
 }
 
-func (s *server) request(t testing.TB, method, path, body string) *http.Request {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, s.url(path), strings.NewReader(body))
-	require.NoError(t, err)
+func (s *server) send(tb testing.TB, req *http.Request) answer {
+	tb.Helper()
+	got, err := s.try(req)
+	require.NoError(tb, err)
+	return got
+}
+
+// later sends a request and gives its answer when it comes; a failure is an
+// answer with the status 0.
+func (s *server) later(req *http.Request) <-chan answer {
+	got := make(chan answer, 1)
+	go func() {
+		a, err := s.try(req)
+		if err != nil {
+			a = answer{body: err.Error()}
+		}
+		got <- a
+	}()
+	return got
+}
+
+func (s *server) request(tb testing.TB, method, path, body string) *http.Request {
+	tb.Helper()
+	req, err := http.NewRequestWithContext(tb.Context(), method, s.url(path), strings.NewReader(body))
+	require.NoError(tb, err)
 	return req
 }
 
-func (s *server) do(t testing.TB, method, path, body string) answer {
-	t.Helper()
-	return s.send(t, s.request(t, method, path, body))
+func (s *server) do(tb testing.TB, method, path, body string) answer {
+	tb.Helper()
+	return s.send(tb, s.request(tb, method, path, body))
 }
 
 // step is a request and all that comes back.
@@ -133,15 +161,15 @@ type step struct {
 var anyID = regexp.MustCompile(`\(id [0-9a-f-]+\)`)
 
 // steps runs steps one after the other.
-func (s *server) steps(t testing.TB, steps ...step) {
-	t.Helper()
+func (s *server) steps(tb testing.TB, steps ...step) {
+	tb.Helper()
 	for _, st := range steps {
-		got := s.do(t, st.method, st.path, st.body)
+		got := s.do(tb, st.method, st.path, st.body)
 		body := anyID.ReplaceAllString(got.body, "(id ID)")
-		require.Equal(t, st.want, body, "%s %s %.200s", st.method, st.path, st.body)
-		require.Equal(t, st.status, got.status, "%s %s %.200s", st.method, st.path, st.body)
+		require.Equal(tb, st.want, body, "%s %s %.200s", st.method, st.path, st.body)
+		require.Equal(tb, st.status, got.status, "%s %s %.200s", st.method, st.path, st.body)
 		if got.status != http.StatusNoContent {
-			require.Equal(t, "application/json", got.header.Get("Content-Type"), "%s %s", st.method, st.path)
+			require.Equal(tb, "application/json", got.header.Get("Content-Type"), "%s %s", st.method, st.path)
 		}
 	}
 }

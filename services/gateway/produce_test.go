@@ -259,12 +259,9 @@ func TestBodyBudget(t *testing.T) {
 	s.steps(t, create("t", "1"))
 	// A sender that has sent most of a body holds most of the budget.
 	slow, feed := io.Pipe()
-	held := make(chan answer, 1)
-	go func() {
-		req := s.request(t, "POST", "/topics/t/produce", "")
-		req.Body, req.ContentLength = slow, 1<<20
-		held <- s.send(t, req)
-	}()
+	req := s.request(t, "POST", "/topics/t/produce", "")
+	req.Body, req.ContentLength = slow, 1<<20
+	held := s.later(req)
 	head := `{"records":[{"value":"`
 	_, err := io.WriteString(feed, head+strings.Repeat("x", 900_000))
 	require.NoError(t, err)

@@ -122,13 +122,11 @@ func TestTopicsMadeElsewhere(t *testing.T) {
 	cluster := clustertest.New(t, "a")
 	here, there := startOn(t, cluster), startOn(t, cluster, impatient)
 	cluster.Coordinator.Hold()
-	created := make(chan answer, 1)
-	go func() { created <- there.do(t, "POST", "/topics", `{"name":"t"}`) }()
+	created := there.later(there.request(t, "POST", "/topics", `{"name":"t"}`))
 	// Both wait for the change that is held back; the gateway that made the
 	// topic answers in the end even without it.
 	require.Equal(t, 201, (<-created).status)
-	consumed := make(chan answer, 1)
-	go func() { consumed <- here.do(t, "GET", "/topics/t/consume?partition=0&offset=0", "") }()
+	consumed := here.later(here.request(t, "GET", "/topics/t/consume?partition=0&offset=0", ""))
 	require.Eventually(t, func() bool { return cluster.Coordinator.LookUps() == 1 }, eventually, tick)
 	cluster.Coordinator.Release()
 	require.Equal(t, answerOf(200, `{"records":[],"next_offset":0,"high_watermark":0}`), bare(<-consumed))

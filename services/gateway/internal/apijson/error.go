@@ -1,6 +1,9 @@
 package apijson
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // An Error is why a body was refused. Its text is meant for the sender.
 type Error struct {
@@ -23,7 +26,7 @@ func (e *Error) Error() string {
 
 // within returns err with a step put before its path.
 func within(step string, err error) error {
-	e, ok := err.(*Error)
+	e, ok := errors.AsType[*Error](err)
 	if !ok || e.syntax {
 		return err
 	}
@@ -47,7 +50,7 @@ func (s *scanner) malformed(format string, args ...any) error {
 
 // mismatch says that the value at the cursor is not of the wanted kind.
 func (s *scanner) mismatch(want string) error {
-	got := ""
+	var got string
 	switch c := s.peek(); {
 	case c == '"':
 		got = "a string"

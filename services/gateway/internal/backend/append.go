@@ -114,7 +114,7 @@ func (b *Backend) appendToNode(ctx context.Context, seen *picture.Picture, topic
 		case err != nil && beforeWriting(err):
 			a.err = err
 		case err != nil:
-			a.err = about.unknownOutcome().(*errs.Error).Because(err)
+			a.err = about.unknownOutcome().Because(err)
 		case resp.Appended[i].GetError() == nil:
 			a.appended = resp.Appended[i]
 		default:

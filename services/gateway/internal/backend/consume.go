@@ -160,7 +160,7 @@ func (b *Backend) fetch(ctx context.Context, topic *picture.Topic, partition int
 		switch {
 		case err != nil && errs.KindOf(err) == errs.Unavailable:
 			// Reading twice does no harm.
-			err = about.noLeader().(*errs.Error).Because(err)
+			err = about.noLeader().Because(err)
 		case err != nil:
 			return nil, err
 		case len(resp.GetFetched()) != 1:

@@ -72,11 +72,11 @@ func (s subject) partitionError(e *storagev1.PartitionError) error {
 	}
 }
 
-func (s subject) noLeader() error {
+func (s subject) noLeader() *errs.Error {
 	return ErrNoLeader.WithMessage("partition %d of topic %q has no leader just now, try again", s.partition, s.topic)
 }
 
-func (s subject) unknownOutcome() error {
+func (s subject) unknownOutcome() *errs.Error {
 	return ErrUnknownOutcome.WithMessage(
 		"the outcome is unknown: records of this request may or may not have been written to partition %d of topic %q",
 		s.partition, s.topic)

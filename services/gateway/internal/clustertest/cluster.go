@@ -43,7 +43,8 @@ var (
 )
 
 // New returns a cluster with these storage nodes, which ends with the test.
-func New(t testing.TB, nodes ...string) *Cluster {
+func New(tb testing.TB, nodes ...string) *Cluster {
+	tb.Helper()
 	c := &Cluster{Registry: &Registry{}, Storage: make(map[string]*Storage)}
 	c.Coordinator = newCoordinator(nodes)
 	c.mu.conns = make(map[string]*rpc.Local)
@@ -60,7 +61,7 @@ func New(t testing.TB, nodes ...string) *Cluster {
 		storagev1.RegisterStorageServiceServer(conn, c.Storage[node])
 		c.mu.conns[node] = conn
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		for _, conn := range c.mu.conns {
 			conn.Stop()
 		}

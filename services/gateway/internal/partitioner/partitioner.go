@@ -31,14 +31,11 @@ func Named(name string) Hash {
 
 // Partition returns the partition of a key among n > 0 partitions.
 func (h Hash) Partition(key []byte, n int) int32 {
-	sum := uint32(0)
-	switch h {
-	case Murmur2:
-		sum = murmur2(key) & 0x7fffffff
-	default:
-		sum = fnv1a(key)
+	sum := fnv1a
+	if h == Murmur2 {
+		sum = positiveMurmur2
 	}
-	return int32(sum % uint32(n))
+	return int32(sum(key) % uint32(n))
 }
 
 // fnv1a is hash/fnv's New32a without the allocation.
@@ -50,6 +47,9 @@ func fnv1a(key []byte) uint32 {
 	}
 	return h
 }
+
+// positiveMurmur2 takes the sign off as Java's client does.
+func positiveMurmur2(key []byte) uint32 { return murmur2(key) & 0x7fffffff }
 
 // murmur2 is the variant of org.apache.kafka.common.utils.Utils.
 func murmur2(key []byte) uint32 {

@@ -107,7 +107,7 @@ func TestPictureFollowsChanges(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "b", p.Topic("orders").Partitions[1].Leader)
 	require.Equal(t, "compact", p.Topic("orders").Config["cleanup.policy"])
-	require.EqualValues(t, id(3), p.Topic("billing").ID[:])
+	require.Equal(t, picture.TopicID(id(3)), p.Topic("billing").ID)
 	require.Nil(t, p.TopicByID(picture.TopicID(id(2))))
 	require.Equal(t, []string{"b"}, p.WithRole("storage"))
 	require.Empty(t, first.Config, "pictures do not change")

@@ -58,16 +58,13 @@ func (w *Watcher) WaitFor(ctx context.Context, revision int64) (*Picture, error)
 // the last picture stands.
 func (w *Watcher) Run(ctx context.Context) error {
 	wait := backoff.New(backoff.Policy{Initial: 10 * time.Millisecond, Max: time.Second})
-	for {
-		err := w.follow(ctx, wait)
-		if ctx.Err() != nil {
-			return nil
-		}
-		w.logger.WarnContext(ctx, "lost the coordinator's metadata", "error", err)
-		if wait.Wait(ctx) != nil {
-			return nil
+	for ctx.Err() == nil {
+		if err := w.follow(ctx, wait); ctx.Err() == nil {
+			w.logger.WarnContext(ctx, "lost the coordinator's metadata", "error", err)
+			_ = wait.Wait(ctx) // ends early with ctx
 		}
 	}
+	return nil
 }
 
 // follow takes changes from one stream until it breaks.

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -20,7 +21,7 @@ func recoverPanics(logger *slog.Logger, next http.Handler) http.Handler {
 			if value == nil {
 				return
 			}
-			if value == http.ErrAbortHandler {
+			if err, ok := value.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 				panic(value)
 			}
 			err := fmt.Errorf("panic in the handler of %s %s: %v\n%s", r.Method, r.URL.Path, value, debug.Stack())

@@ -13,6 +13,7 @@ import (
 	"github.com/sluiceio/sluice/services/coordinator"
 	"github.com/sluiceio/sluice/services/gateway"
 	"github.com/sluiceio/sluice/services/kit/obs"
+	"github.com/sluiceio/sluice/services/kit/rpc"
 	"github.com/sluiceio/sluice/services/registry"
 	"github.com/sluiceio/sluice/services/sluice/internal/datadir"
 	"github.com/sluiceio/sluice/services/storage"
@@ -153,6 +154,14 @@ func (c *Config) derive() {
 	if c.maxMessage != nil && !c.maxMessage.Changed {
 		c.Storage.MaxMessageBytes = max(c.Storage.MaxMessageBytes, c.Gateway.MaxRecordBytes+batchOverhead)
 	}
+}
+
+// maxInternalMessage is the largest message between nodes: an answer that is full
+// and has a largest batch besides, as this node's roles may send or ask for it.
+func (c *Config) maxInternalMessage() int {
+	answer := max(c.Storage.MaxFetchBytes, c.Gateway.MaxFetchBytes)
+	batch := max(c.Storage.MaxMessageBytes, c.Gateway.MaxRecordBytes+batchOverhead, int(c.Gateway.MaxRequestBodyBytes))
+	return max(rpc.DefaultMaxMessageBytes, answer+batch+1<<20)
 }
 
 func (c *Config) validateInternal() error {

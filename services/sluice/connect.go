@@ -51,7 +51,7 @@ func (n *Node) openEtcd(ctx context.Context, dir string) error {
 func (n *Node) openConnections() error {
 	options := rpc.Options{Logger: n.logger, Tracing: n.tracing}
 	n.local = rpc.NewLocal(options)
-	tcp := rpc.NewTCP(rpc.TCPOptions{Tracing: n.tracing})
+	tcp := rpc.NewTCP(rpc.TCPOptions{Tracing: n.tracing, MaxMessageBytes: n.cfg.maxInternalMessage()})
 	n.closer.Push("connections", tcp.Close)
 	n.dialer = rpc.LocalFirst(n.id, n.local, tcp)
 	if !n.cfg.clustered() {
@@ -67,7 +67,7 @@ func (n *Node) openConnections() error {
 		return nil
 	})
 	n.listener = listener
-	n.server = rpc.NewServer(rpc.ServerOptions{Options: options})
+	n.server = rpc.NewServer(rpc.ServerOptions{Options: options, MaxMessageBytes: n.cfg.maxInternalMessage()})
 	return nil
 }
 

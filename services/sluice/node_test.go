@@ -145,7 +145,12 @@ func configure(t *testing.T, dir string, etcd []string, roles ...sluice.Role) *s
 
 func start(t *testing.T, dir string, etcd []string, roles ...sluice.Role) *running {
 	t.Helper()
-	node, err := sluice.New(t.Context(), *configure(t, dir, etcd, roles...), deps())
+	return startWith(t, configure(t, dir, etcd, roles...))
+}
+
+func startWith(t *testing.T, cfg *sluice.Config) *running {
+	t.Helper()
+	node, err := sluice.New(t.Context(), *cfg, deps())
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	n := &running{node: node, cancel: cancel, ended: make(chan error, 1)}

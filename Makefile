@@ -69,7 +69,7 @@ fuzz: ## Run every fuzz target (FUZZTIME=10s each)
 
 .PHONY: lint
 lint: $(TOOLS)/.golangci-lint $(TOOLS)/.buf proto-deps ## Check Go and protos, protos against main too (BASE=…)
-	golangci-lint run $$(go list -m -f '{{.Dir}}/...')
+	golangci-lint run --allow-parallel-runners $$(go list -m -f '{{.Dir}}/...')
 	go test -count 1 ./tools/lint
 	buf lint
 	tools/breaking.sh $(BASE)

@@ -109,11 +109,11 @@ func (p *Partition) AdvanceStart(ctx context.Context, offset int64) (start int64
 	if err != nil {
 		return 0, p.wrap("advance start of", err)
 	}
-	// The records are gone for readers. Their files go now; should that fail,
-	// the replica says so and the next call tries again.
+	// The records are gone for readers. Their files go now, or, should that fail,
+	// with the next advance.
 	err = p.await(false, func(r *replica.Replica) error {
 		_, _, err := r.Trim()
-		return err
+		return diskFailure(err)
 	})
 	return result.StartOffset, p.wrap("advance start of", err)
 }

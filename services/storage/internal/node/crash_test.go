@@ -315,8 +315,6 @@ func nothingSetAside(t *testing.T, disk *memfs.FS) {
 func runHistory(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	disk := memfs.New()
-	require.NoError(t, disk.MkdirAll(dir))
-	require.NoError(t, disk.SyncDir("."))
 	told := newTold()
 	topics, shard := []uuid.UUID{uuid.New(), uuid.New()}, uuid.New()
 	for life := range 3 {
@@ -351,7 +349,6 @@ func runLife(t *testing.T, rng *rand.Rand, disk *memfs.FS, told *told, topics []
 	o.Defaults.SegmentBytes = int64(1024 + rng.IntN(4096))
 	operator := rand.New(rand.NewPCG(rng.Uint64(), 2))
 
-	require.NoError(t, disk.MkdirAll(dir))
 	n, err := Open(o)
 	if err != nil {
 		require.ErrorIs(t, err, errDead)
@@ -390,5 +387,46 @@ func TestHistoriesWithCrashes(t *testing.T) {
 			t.Logf("go test -run TestHistoriesWithCrashes -node.history %d (goroutines may differ)", seed)
 			return
 		}
+	}
+}
+
+// What a kill leaves in the page cache alone is relied upon only once it is
+// durable: wherever the first process is killed, a power cut under the second
+// takes nothing that either acknowledged.
+func TestPowerCutAfterAKill(t *testing.T) {
+	for dieAt, died := 1, true; died; dieAt++ {
+		topic := uuid.New()
+		m := &machine{disk: memfs.New(), dieAt: dieAt}
+		acked := 0
+		appendOne := func(n *Node) error {
+			if err := n.Place([]*persistv1.CatalogTopic{placement(topic, 1, nil, 1)}); err != nil {
+				return err
+			}
+			p, err := n.Partition(replica.Key{Topic: topic})
+			if err != nil {
+				return err
+			}
+			_, err = appendTo(p, batchOf(t, fmt.Sprint(acked)))
+			return err
+		}
+		if n, err := Open(options(faultfs.New(m.disk, m.hook))); err == nil {
+			if appendOne(n) == nil {
+				m.lived(func() { acked++ })
+			}
+			died = m.after != nil
+			m.die()
+			_ = run(t, n).stop()
+		}
+
+		second := start(t, options(m.after))
+		require.NoError(t, appendOne(second.Node))
+		acked++
+		cut := m.after.Crash(nil)
+		_ = second.stop()
+
+		third := start(t, options(cut))
+		got := values(t, third.partition(topic, 0))
+		require.GreaterOrEqual(t, len(got), acked, "died before operation %d", dieAt)
+		require.NoError(t, third.stop())
 	}
 }

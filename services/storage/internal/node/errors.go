@@ -3,6 +3,8 @@ package node
 import (
 	"errors"
 	"fmt"
+
+	"github.com/sluiceio/sluice/services/storage/internal/raftlog"
 )
 
 var (
@@ -29,6 +31,18 @@ var (
 	// ErrStopping answers what comes to a node that stops.
 	ErrStopping = errors.New("the node is stopping")
 )
+
+// diskFailure gives what a log returned its kind.
+func diskFailure(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, raftlog.ErrDamaged):
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	default:
+		return fmt.Errorf("%w: %w", ErrDisk, err)
+	}
+}
 
 // NotLeaderError refuses a call at a replica that does not lead.
 type NotLeaderError struct {

@@ -36,7 +36,7 @@ const openAtOnce = 8
 // Options are what a node is made of. All are required.
 type Options struct {
 	FS vfs.FS
-	// Dir is the node's folder; it is made if absent.
+	// Dir is the node's folder; it is made if absent. Its parent is durable.
 	Dir string
 	// ID is the node's id in the cluster.
 	ID     string
@@ -82,6 +82,9 @@ type Node struct {
 	}
 	// placing serialises changes of what the node holds.
 	placing sync.Mutex
+	// deleting are the removed topics whose data is on its way out; each is
+	// closed when it is gone, or cannot go. Guarded by placing.
+	deleting map[uuid.UUID]<-chan struct{}
 }
 
 // Open opens a node's folder and takes it for this process. Replicas are opened
@@ -95,13 +98,16 @@ func Open(options Options) (_ *Node, err error) {
 		awake:   newAwakeSet(options.MaxAwake, options.IdleAfter, options.Now),
 		memory:  semaphore.NewWeighted(options.MaxAppendBytes),
 	}
+	n.deleting = map[uuid.UUID]<-chan struct{}{}
 	n.mu.topics = map[uuid.UUID]*topic{}
 	n.mu.partitions = map[replica.Key]*Partition{}
 	if err := options.FS.MkdirAll(filepath.Join(options.Dir, topicsFolder)); err != nil {
 		return nil, fmt.Errorf("make storage folder: %w", err)
 	}
-	if err := options.FS.SyncDir(options.Dir); err != nil {
-		return nil, fmt.Errorf("sync storage folder: %w", err)
+	for _, parent := range []string{options.Dir, filepath.Dir(options.Dir)} {
+		if err := options.FS.SyncDir(parent); err != nil {
+			return nil, fmt.Errorf("sync storage folder: %w", err)
+		}
 	}
 	if n.lock, err = options.FS.Lock(filepath.Join(options.Dir, lockFile)); err != nil {
 		return nil, fmt.Errorf("lock storage folder %s: %w", options.Dir, err)
@@ -122,14 +128,9 @@ func (n *Node) load() error {
 			return fmt.Errorf("catalog topic %q: %w", record.GetName(), err)
 		}
 	}
-	topics := filepath.Join(n.options.Dir, topicsFolder)
-	names, err := n.options.FS.List(topics)
+	names, err := n.options.FS.List(filepath.Join(n.options.Dir, topicsFolder))
 	if err != nil {
 		return fmt.Errorf("list topics: %w", err)
-	}
-	// After a kill the names may stand in the page cache alone.
-	if err := n.options.FS.SyncDir(topics); err != nil {
-		return fmt.Errorf("sync folder of topics: %w", err)
 	}
 	for _, name := range names {
 		if err := n.loadFolder(name); err != nil {
@@ -223,9 +224,12 @@ func (n *Node) openAll(ctx context.Context) {
 
 // stop closes every replica with a clean-stop marker and gives the folder back.
 func (n *Node) stop() error {
+	// Not while a placement or a removal is half done.
+	n.placing.Lock()
 	n.mu.Lock()
 	n.mu.stopping = true
 	n.mu.Unlock()
+	n.placing.Unlock()
 	var (
 		mu     sync.Mutex
 		failed error
@@ -233,10 +237,6 @@ func (n *Node) stop() error {
 	)
 	group.SetLimit(n.options.Workers)
 	for _, p := range n.Partitions() {
-		if p.open.Load() == nil && !p.busy() {
-			p.end(ErrStopping)
-			continue
-		}
 		group.Go(func() error {
 			if err := p.stop(); err != nil {
 				mu.Lock()
@@ -252,28 +252,11 @@ func (n *Node) stop() error {
 	return errors.Join(failed, n.catalog.Close(), n.lock.Close())
 }
 
-// busy tells whether the partition has an owner.
-func (p *Partition) busy() bool {
-	p.queue.Lock()
-	defer p.queue.Unlock()
-	return p.queue.scheduled
-}
-
 // stop closes the replica cleanly. What still waits is refused.
 func (p *Partition) stop() error {
-	done := make(chan error, 1)
-	p.do(task{run: func(r *replica.Replica, err error) {
-		if r == nil || err != nil {
-			done <- nil
-			return
-		}
-		err = r.Stop()
-		p.open.Store(nil)
-		p.failure.Store(&failure{err: ErrStopping})
-		done <- p.wrap("stop", err)
-	}}, false)
-	p.end(ErrStopping)
-	return <-done
+	var failed error
+	<-p.end(ErrStopping, func(r *replica.Replica) { failed = p.wrap("stop", r.Stop()) })
+	return failed
 }
 
 // Partition returns a partition that the node holds, or ErrUnknownPartition.

@@ -46,7 +46,6 @@ func options(fsys vfs.FS) Options {
 
 func start(t *testing.T, o Options) *running {
 	t.Helper()
-	require.NoError(t, o.FS.MkdirAll(o.Dir))
 	n, err := Open(o)
 	require.NoError(t, err)
 	return run(t, n)

@@ -112,25 +112,20 @@ func (p *Partition) limits() raftlog.Limits {
 	}
 }
 
-// ownerFail takes a replica that has failed out of service.
-func (p *Partition) ownerFail(r *replica.Replica, err error) {
+// ownerFail takes a replica that has failed out of service and returns why it
+// serves nothing.
+func (p *Partition) ownerFail(r *replica.Replica, err error) error {
 	p.open.Store(nil)
 	p.node.awake.remove(p)
-	_ = p.ownerRefuse(errors.Join(err, r.Abandon()))
+	return p.ownerRefuse(errors.Join(err, r.Abandon()))
 }
 
 // ownerRefuse notes why the partition serves nothing. Damage, and a sync that
 // failed (what the page cache holds is then unknown), are final; a write that the
 // disk refused is tried again after a pause, from what is on disk.
 func (p *Partition) ownerRefuse(err error) error {
-	f := &failure{}
-	switch {
-	case errors.Is(err, raftlog.ErrDamaged):
-		f.err = fmt.Errorf("%w: %w", ErrDamaged, err)
-	case errors.Is(err, raftlog.ErrSyncFailed):
-		f.err = fmt.Errorf("%w: %w", ErrDisk, err)
-	default:
-		f.err = fmt.Errorf("%w: %w", ErrDisk, err)
+	f := &failure{err: diskFailure(err)}
+	if !errors.Is(err, raftlog.ErrDamaged) && !errors.Is(err, raftlog.ErrSyncFailed) {
 		f.retry = p.node.options.Now().Add(reopenPause)
 	}
 	p.failure.Store(f)

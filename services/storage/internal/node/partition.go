@@ -49,7 +49,7 @@ type Partition struct {
 	// open is the replica, nil until it is opened. Set by the owner.
 	open atomic.Pointer[replica.Replica]
 	// failure is why the replica serves nothing, nil while it is sound. Set by
-	// the owner.
+	// the owner, or by end when there is none.
 	failure atomic.Pointer[failure]
 	// touched is when an append last came, in Unix nanoseconds.
 	touched atomic.Int64
@@ -69,6 +69,9 @@ type failure struct {
 	err error
 	// retry is when it is opened anew; zero is never.
 	retry time.Time
+	// ended tells that nothing is wrong with it: it was removed, or the node
+	// stops.
+	ended bool
 }
 
 // Key names the partition.
@@ -160,54 +163,95 @@ func (p *Partition) serveGroup() (more bool) {
 	for _, t := range tasks {
 		t.run(r, err)
 	}
-	if len(proposals) > 0 {
-		if err == nil {
-			err = p.ownerAppend(r, proposals)
-		} else {
-			for _, proposal := range proposals {
-				proposal.Done(replica.Result{Err: err})
-			}
-		}
-	}
 	p.ownerAfter()
+	if len(proposals) > 0 {
+		p.ownerAppend(proposals)
+		p.ownerAfter()
+	}
 	return true
 }
 
 // ownerAppend proposes a group. A sole replica that does not lead yet is elected
 // on the way.
-func (p *Partition) ownerAppend(r *replica.Replica, proposals []*replica.Proposal) error {
-	p.node.awake.touch(p)
-	if view := r.View(); view.Sole && !view.Serves {
-		if err := errors.Join(r.Campaign(), r.Run()); err != nil {
-			p.node.options.Logger.Error("election failed", "topic", p.topic.name, "partition", p.key.Partition, "error", err)
+func (p *Partition) ownerAppend(proposals []*replica.Proposal) {
+	// Opened before, unless a task has ended it since.
+	r, err := p.ownerOpen(true)
+	if err == nil {
+		err = p.ownerElect(r)
+	}
+	if err != nil {
+		for _, proposal := range proposals {
+			proposal.Done(replica.Result{Err: err})
 		}
-	}
-	if err := r.Propose(proposals); err != nil {
-		return err
-	}
-	return r.Run()
-}
-
-// ownerAfter notes what the round has changed.
-func (p *Partition) ownerAfter() {
-	r := p.open.Load()
-	if r == nil {
 		return
 	}
-	if err := r.Err(); err != nil {
-		p.ownerFail(r, err)
+	p.node.awake.touch(p)
+	if r.Propose(proposals) == nil {
+		// The replica keeps its failure, and has answered all that waits.
+		_ = r.Run()
 	}
-	p.ownerReport(r)
 }
 
-// gone ends the partition: what waits and what comes is answered with err.
-// Tasks that were queued still run.
-func (p *Partition) end(err error) {
-	p.queue.Lock()
-	defer p.queue.Unlock()
-	if p.queue.gone == nil {
-		p.queue.gone = err
+// ownerElect makes a sole replica lead. A campaign that is refused leaves it to
+// refuse the proposals; a replica that fails in it is out of service.
+func (p *Partition) ownerElect(r *replica.Replica) error {
+	if view := r.View(); !view.Sole || view.Serves {
+		return nil
 	}
+	if err := errors.Join(r.Campaign(), r.Run()); err != nil {
+		p.node.options.Logger.Error("election failed", "topic", p.topic.name, "partition", p.key.Partition, "error", err)
+	}
+	if err := r.Err(); err != nil {
+		return p.ownerFail(r, err)
+	}
+	return nil
+}
+
+// ownerAfter notes what has changed: a replica that failed is out of service, and
+// who leads is reported.
+func (p *Partition) ownerAfter() {
+	if r := p.open.Load(); r != nil && r.Err() != nil {
+		_ = p.ownerFail(r, r.Err())
+	}
+	p.ownerReport()
+}
+
+// end ends the partition: what comes, and what waits behind the owner's current
+// group, is answered with err. closing is given the replica, if there is an open
+// one. The channel is closed after that; then the partition has no owner that
+// would open another.
+func (p *Partition) end(err error, closing func(*replica.Replica)) <-chan struct{} {
+	done := make(chan struct{})
+	finish := func(r *replica.Replica, _ error) {
+		defer close(done)
+		p.node.awake.remove(p)
+		if r != nil {
+			closing(r)
+		}
+		p.open.Store(nil)
+		p.failure.Store(&failure{err: err, ended: true})
+		p.watchers.wake()
+	}
+	p.queue.Lock()
+	if p.queue.gone != nil {
+		p.queue.Unlock()
+		close(done)
+		return done
+	}
+	p.queue.gone = err
+	if !p.queue.scheduled && p.open.Load() == nil {
+		// Nobody owns it, and nobody will: there is nothing to close.
+		p.queue.Unlock()
+		finish(nil, nil)
+		return done
+	}
+	p.queue.tasks = append(p.queue.tasks, task{run: finish})
+	push := p.scheduleLocked()
+	p.queue.Unlock()
+	if push {
+		p.node.pool.push(p, false)
+	}
+	return done
 }
 
 // await runs fn as the owner and returns its error, or why the replica could not

@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"github.com/google/uuid"
@@ -40,6 +41,11 @@ func (n *Node) Place(topics []*persistv1.CatalogTopic) error {
 		if isNew {
 			changed = append(changed, merged)
 			known[id] = merged
+		}
+	}
+	for _, record := range changed {
+		if err := n.finishRemoval(record); err != nil {
+			return fmt.Errorf("topic %q: %w: %w", record.GetName(), ErrDisk, err)
 		}
 	}
 	if err := n.catalog.Put(changed...); err != nil {
@@ -113,7 +119,10 @@ func (n *Node) Remove(ids []uuid.UUID) error {
 		for _, p := range n.forget(id) {
 			closed = append(closed, p.abandon())
 		}
+		deleted := make(chan struct{})
+		n.deleting[id] = deleted
 		n.background(func() {
+			defer n.deleted(id, deleted)
 			for _, done := range closed {
 				<-done
 			}
@@ -124,6 +133,34 @@ func (n *Node) Remove(ids []uuid.UUID) error {
 		})
 	}
 	return nil
+}
+
+// deleted notes that a removed topic's data is gone, or cannot go.
+func (n *Node) deleted(id uuid.UUID, done chan struct{}) {
+	close(done) // before the lock: a placement may hold it and wait
+	n.placing.Lock()
+	defer n.placing.Unlock()
+	if n.deleting[id] == done {
+		delete(n.deleting, id)
+	}
+}
+
+// finishRemoval sees to it that nothing is left of a topic that was removed and
+// is placed again, not even after a power cut: what is found later will be taken
+// for the new replicas' data.
+func (n *Node) finishRemoval(record *persistv1.CatalogTopic) error {
+	id, err := uuid.FromBytes(record.GetTopicId())
+	if err != nil || !n.catalog.Removed(id) {
+		return err
+	}
+	if deleted := n.deleting[id]; deleted != nil {
+		<-deleted
+	}
+	folder := n.topicFolder(id.String())
+	if err := n.options.FS.RemoveAll(folder); err != nil {
+		return err
+	}
+	return n.options.FS.SyncDir(filepath.Dir(folder))
 }
 
 // forget takes a topic out of the node's maps and ends its partitions.
@@ -144,23 +181,12 @@ func (n *Node) forget(id uuid.UUID) []*Partition {
 // abandon ends a removed partition: nothing is taken any more. The channel is
 // closed when its replica is.
 func (p *Partition) abandon() <-chan struct{} {
-	done := make(chan struct{})
-	p.do(task{run: func(r *replica.Replica, err error) {
-		defer close(done)
-		p.node.awake.remove(p)
-		if r == nil || err != nil {
-			return
-		}
-		p.open.Store(nil)
-		p.failure.Store(&failure{err: ErrUnknownPartition})
+	return p.end(ErrUnknownPartition, func(r *replica.Replica) {
 		if err := r.Abandon(); err != nil {
 			p.node.options.Logger.Warn("closing a removed replica failed",
 				"topic", p.topic.name, "partition", p.key.Partition, "error", err)
 		}
-		p.watchers.wake()
-	}}, false)
-	p.end(ErrUnknownPartition)
-	return done
+	})
 }
 
 func (n *Node) stopping() bool {

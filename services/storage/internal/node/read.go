@@ -46,7 +46,10 @@ func (p *Partition) view(ctx context.Context) (*replica.View, *raftlog.Log, erro
 			return nil, nil, fmt.Errorf("open: %w", context.Cause(ctx))
 		}
 		if r = p.open.Load(); r == nil {
-			return nil, nil, ErrUnknownPartition
+			if f := p.failure.Load(); f != nil {
+				return nil, nil, f.err
+			}
+			return nil, nil, ErrStopping
 		}
 	}
 	return r.View(), r.Log(), nil
@@ -153,16 +156,15 @@ func (p *Partition) readFailed(err error) error {
 	case errors.Is(err, raftlog.ErrDamaged):
 		p.do(task{run: func(r *replica.Replica, openErr error) {
 			if r != nil && openErr == nil {
-				p.ownerFail(r, err)
+				_ = p.ownerFail(r, err)
 			}
 		}}, true)
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	case errors.Is(err, raftlog.ErrOffsetOutOfRange):
 		return fmt.Errorf("%w: %w", ErrOffsetOutOfRange, err)
 	case errors.Is(err, raftlog.ErrClosed):
 		return ErrStopping
 	}
-	return fmt.Errorf("%w: %w", ErrDisk, err)
+	return diskFailure(err)
 }
 
 // Listed is the answer to ListOffsets; Offset is -1 when nothing fits, Timestamp

@@ -24,8 +24,8 @@ type Report struct {
 // report returns the partition's current report. A sole replica leads as soon as
 // it is placed: it can be written to at any time.
 func (p *Partition) report() report {
-	if p.failure.Load() != nil {
-		return report{Damaged: true}
+	if f := p.failure.Load(); f != nil {
+		return report{Damaged: !f.ended}
 	}
 	if r := p.open.Load(); r != nil {
 		view := r.View()
@@ -37,7 +37,7 @@ func (p *Partition) report() report {
 func (p *Partition) sole() bool { return len(p.voters) == 1 && p.voters[0].ID == p.id }
 
 // ownerReport tells subscribers when the report has changed.
-func (p *Partition) ownerReport(*replica.Replica) {
+func (p *Partition) ownerReport() {
 	if now := p.report(); now != p.reported {
 		p.reported = now
 		p.node.reports.changed(p)
@@ -79,7 +79,10 @@ func (s *Subscription) Take() []Report {
 	s.reports.mu.Unlock()
 	reports := make([]Report, 0, len(changed))
 	for p := range changed {
-		reports = append(reports, p.named())
+		// One that was removed meanwhile is not the node's any more.
+		if held, err := p.node.Partition(p.key); err == nil && held == p {
+			reports = append(reports, p.named())
+		}
 	}
 	return reports
 }

@@ -1,0 +1,257 @@
+package node
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
+	"github.com/sluiceio/sluice/services/kit/vfs/faultfs"
+	"github.com/sluiceio/sluice/services/kit/vfs/memfs"
+	"github.com/sluiceio/sluice/services/storage/internal/replica"
+)
+
+// clock is a wall clock that a test sets.
+type clock struct{ ns atomic.Int64 }
+
+func newClock() *clock {
+	c := &clock{}
+	c.ns.Store(time.Unix(1_700_000_000, 0).UnixNano())
+	return c
+}
+
+func (c *clock) now() time.Time          { return time.Unix(0, c.ns.Load()) }
+func (c *clock) advance(d time.Duration) { c.ns.Add(int64(d)) }
+
+// fault fails operations below one partition's folder.
+type fault struct {
+	under string
+	ops   func(faultfs.Op) bool
+	err   error
+
+	mu sync.Mutex
+	// from and until are which of the matching operations fail, counted from 1:
+	// from <= n < until.
+	from, until int
+	count       int
+	// failed are the operations that failed.
+	failed []failedOp
+}
+
+type failedOp struct {
+	op   faultfs.Op
+	name string
+}
+
+func (f *fault) hook(op faultfs.Op, name string) error {
+	if !strings.HasPrefix(name, f.under) || !f.ops(op) {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.count++; f.count < f.from || f.count >= f.until {
+		return nil
+	}
+	f.failed = append(f.failed, failedOp{op, filepath.Base(name)})
+	return fmt.Errorf("%s of %s: %w", op, name, f.err)
+}
+
+// next fails the next n matching operations.
+func (f *fault) next(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.from, f.until = f.count+1, f.count+1+n
+}
+
+// happened returns the operations that failed.
+func (f *fault) happened() []failedOp {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.failed)
+}
+
+func isWrite(op faultfs.Op) bool { return op == faultfs.WriteAt || op == faultfs.WritevAt }
+
+func isSync(op faultfs.Op) bool {
+	return op == faultfs.Datasync || op == faultfs.Sync || op == faultfs.SyncDir
+}
+
+// faulty is a node with two partitions, of which the first one's disk fails when
+// a test says so.
+type faulty struct {
+	*running
+	disk  *memfs.FS
+	clock *clock
+	fault *fault
+	topic uuid.UUID
+	acked []string
+	other []string
+}
+
+func newFaulty(t *testing.T, ops func(faultfs.Op) bool, err error) *faulty {
+	f := &faulty{disk: memfs.New(), clock: newClock(), topic: uuid.New()}
+	f.fault = &fault{under: fmt.Sprintf("%s/%s/%s/0", dir, topicsFolder, f.topic), ops: ops, err: err}
+	o := options(faultfs.New(f.disk, f.fault.hook))
+	o.Now = f.clock.now
+	o.Defaults.SegmentBytes = 1024
+	f.running = start(t, o)
+	require.NoError(t, f.Place([]*persistv1.CatalogTopic{placement(f.topic, 2, nil, 1)}))
+	return f
+}
+
+func (f *faulty) write() error {
+	value := fmt.Sprintf("v%d", len(f.acked))
+	result, err := appendTo(f.partition(f.topic, 0), batchOf(f.t, value))
+	if err != nil {
+		return err
+	}
+	require.Equal(f.t, int64(len(f.acked)), result.BaseOffset)
+	f.acked = append(f.acked, value)
+	return nil
+}
+
+// untouched: the other partition takes no notice.
+func (f *faulty) untouched() {
+	f.t.Helper()
+	value := fmt.Sprintf("o%d", len(f.other))
+	_, err := appendTo(f.partition(f.topic, 1), batchOf(f.t, value))
+	require.NoError(f.t, err)
+	f.other = append(f.other, value)
+	require.Equal(f.t, f.other, values(f.t, f.partition(f.topic, 1)))
+}
+
+// reopened is the same disk under a new process.
+func (f *faulty) reopened() *running {
+	f.t.Helper()
+	_ = f.stop()
+	return start(f.t, options(f.disk.Kill()))
+}
+
+func TestFullDiskRecoversByItself(t *testing.T) {
+	f := newFaulty(t, isWrite, syscall.ENOSPC)
+	for range 5 {
+		require.NoError(t, f.write())
+	}
+	f.fault.next(1_000_000)
+	require.ErrorIs(t, f.write(), replica.ErrUnknownOutcome)
+	f.untouched()
+	require.ErrorIs(t, f.write(), ErrDisk, "not before its pause")
+	_, err := f.partition(f.topic, 0).Fetch(t.Context(), Fetch{Epoch: NoEpoch, LastEpoch: NoEpoch})
+	require.ErrorIs(t, err, ErrDisk)
+
+	f.clock.advance(reopenPause)
+	err = f.write()
+	require.Error(t, err, "the disk is full still")
+	f.untouched()
+
+	f.fault.next(0)
+	f.clock.advance(reopenPause)
+	require.Equal(t, f.acked, values(t, f.partition(f.topic, 0)))
+	require.NoError(t, f.write())
+	require.NoError(t, f.write())
+	require.Equal(t, f.acked, values(t, f.partition(f.topic, 0)))
+	require.NoError(t, f.stop())
+	require.Equal(t, f.acked, values(t, f.reopened().partition(f.topic, 0)))
+}
+
+func TestFailedSyncIsFinal(t *testing.T) {
+	f := newFaulty(t, isSync, syscall.EIO)
+	for range 5 {
+		require.NoError(t, f.write())
+	}
+	f.fault.next(1)
+	require.ErrorIs(t, f.write(), replica.ErrUnknownOutcome)
+	for range 3 {
+		f.clock.advance(time.Hour)
+		require.ErrorIs(t, f.write(), ErrDisk, "what the page cache holds is not known any more")
+		_, err := f.partition(f.topic, 0).Describe(t.Context())
+		require.ErrorIs(t, err, ErrDisk)
+		f.untouched()
+	}
+	// The kernel dropped the pages that it could not write.
+	f.disk = f.disk.Crash(nil)
+	again := f.reopened()
+	require.Equal(t, f.acked, values(t, again.partition(f.topic, 0)))
+	result, err := appendTo(again.partition(f.topic, 0), batchOf(t, "after"))
+	require.NoError(t, err)
+	require.Equal(t, int64(len(f.acked)), result.BaseOffset)
+}
+
+// Each operation that a partition's life has, from its first append over rolls,
+// sleep, and an advance of its start, is the one that fails once.
+func TestAnyOperationMayFail(t *testing.T) {
+	everything := func(op faultfs.Op) bool { return op != faultfs.Close }
+	for n := 1; ; n++ {
+		f := newFaulty(t, everything, syscall.EIO)
+		f.fault.from, f.fault.until = n, n+1
+		started, failed := int64(0), false
+		for i := range 30 {
+			// One that failed may be there all the same; see below.
+			if failed = f.write() != nil; failed {
+				break
+			}
+			if i == 20 {
+				if start, err := f.partition(f.topic, 0).AdvanceStart(t.Context(), 12); err == nil {
+					started = start
+				}
+			}
+			if i == 25 {
+				p := f.partition(f.topic, 0)
+				p.sleep()
+				_ = p.await(false, func(*replica.Replica) error { return nil })
+			}
+		}
+		happened := f.fault.happened()
+		f.untouched()
+		f.clock.advance(reopenPause)
+		// The sync of zeros that are written ahead fails no append.
+		if failed && isSync(happened[0].op) && len(f.acked) > 0 {
+			require.ErrorIs(t, f.write(), ErrDisk, "operation %d, %v, is final", n, happened)
+		}
+		f.disk = f.disk.Crash(nil)
+		again := f.reopened()
+		p := again.partition(f.topic, 0)
+		got := values(t, p)
+		d, err := p.Describe(t.Context())
+		require.NoError(t, err)
+		start := int(d.View.State.StartOffset)
+		require.GreaterOrEqual(t, start, int(started))
+		require.GreaterOrEqual(t, start+len(got), len(f.acked), "operation %d, %v", n, happened)
+		require.True(t, start >= len(f.acked) || slices.Equal(f.acked[start:], got[:len(f.acked)-start]), "operation %d, %v", n, happened)
+		require.Equal(t, f.other, values(t, again.partition(f.topic, 1)))
+		require.NoError(t, again.stop())
+		if len(happened) == 0 {
+			require.Greater(t, n, 50)
+			return
+		}
+	}
+}
+
+// A topic that cannot be noted is not placed, and the node goes on.
+func TestPlacementOnAFailingDisk(t *testing.T) {
+	disk := memfs.New()
+	f := &fault{under: dir + "/catalog", ops: isWrite, err: syscall.ENOSPC}
+	r := start(t, options(faultfs.New(disk, f.hook)))
+	kept, lost := uuid.New(), uuid.New()
+	require.NoError(t, r.Place([]*persistv1.CatalogTopic{placement(kept, 1, nil, 1)}))
+	f.next(1)
+	require.ErrorIs(t, r.Place([]*persistv1.CatalogTopic{placement(lost, 1, nil, 1)}), ErrDisk)
+	_, err := r.Partition(replica.Key{Topic: lost})
+	require.ErrorIs(t, err, ErrUnknownPartition)
+	_, err = appendTo(r.partition(kept, 0), batchOf(t, "x"))
+	require.NoError(t, err)
+	require.NoError(t, r.stop())
+
+	again := start(t, options(disk.Kill()))
+	require.Equal(t, []string{"x"}, values(t, again.partition(kept, 0)))
+	require.NoError(t, again.Place([]*persistv1.CatalogTopic{placement(lost, 1, nil, 1)}))
+}

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// diskSize is that of a bareDisk's file; writes begin again at its start.
+// diskSize is the usual size of a bareDisk's file.
 const diskSize = 64 << 20
 
 // maxVec is how many buffers one pwritev takes (IOV_MAX).
@@ -19,7 +19,8 @@ const maxVec = 1024
 // The file is full of zeros from the start, so a sync touches data alone.
 type bareDisk struct {
 	file *os.File
-	at   int64
+	size int64
+	at   int64 // of the next write, which begins again at 0 where it would not fit
 	done chan struct{}
 
 	mu struct {
@@ -35,13 +36,13 @@ type diskWrite struct {
 	err   chan error
 }
 
-func newBareDisk(path string) (*bareDisk, error) {
+func newBareDisk(path string, size int64) (*bareDisk, error) {
 	file, err := os.Create(path)
 	if err != nil {
 		return nil, err
 	}
 	zeros := make([]byte, 1<<20)
-	for at := int64(0); at < diskSize; at += int64(len(zeros)) {
+	for at := int64(0); at < size; at += int64(len(zeros)) {
 		if _, err := file.WriteAt(zeros, at); err != nil {
 			return nil, errors.Join(err, file.Close())
 		}
@@ -49,7 +50,7 @@ func newBareDisk(path string) (*bareDisk, error) {
 	if err := file.Sync(); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	d := &bareDisk{file: file, done: make(chan struct{}), wake: make(chan struct{}, 1)}
+	d := &bareDisk{file: file, size: size, done: make(chan struct{}), wake: make(chan struct{}, 1)}
 	go d.run()
 	return d, nil
 }
@@ -99,7 +100,7 @@ func (d *bareDisk) flush(vec [][]byte) error {
 		for _, b := range part {
 			size += len(b)
 		}
-		if d.at+int64(size) > diskSize {
+		if d.at+int64(size) > d.size {
 			d.at = 0
 		}
 		n, err := unix.Pwritev(int(d.file.Fd()), part, d.at)

@@ -18,32 +18,33 @@ func BenchmarkEngine(b *testing.B) {
 	besideDisk(b, "streaming 256 KiB, 8 in flight", 1, 8, 256<<10)
 }
 
-// besideDisk measures the disk and then the engine.
+// besideDisk measures the disk and the engine in turns.
 func besideDisk(b *testing.B, name string, partitions, callersEach, size int) {
-	disk := Row{Name: "disk: " + name}
-	log := Row{Name: "engine: " + name, Against: disk.Name}
-	w := work{callers: partitions * callersEach, records: 1, bytes: size}
-	b.Run(disk.Name, func(b *testing.B) {
+	b.Run(name, func(b *testing.B) {
 		batch := newBatch(b, 1, size)
-		dir := b.TempDir()
-		disks := make([]*bareDisk, partitions)
-		for i := range disks {
-			var err error
-			disks[i], err = newBareDisk(filepath.Join(dir, fmt.Sprint(i)))
-			require.NoError(b, err)
-			b.Cleanup(func() { require.NoError(b, disks[i].close()) })
-		}
-		done := make([]chan error, w.callers)
-		for i := range done {
-			done[i] = make(chan error, 1)
-		}
-		w.do = func(caller int) error { return disks[caller%partitions].write(batch, done[caller]) }
-		measure(b, disk, w, self())
-	})
-	b.Run(log.Name, func(b *testing.B) {
-		batch := newBatch(b, 1, size)
+		w := work{callers: partitions * callersEach, records: 1, bytes: size}
+		bare, log := w, w
+		bare.do = writeToDisks(b, partitions, w.callers, batch)
 		e := newEngine(b, partitions)
-		w.do = func(caller int) error { return e.append(b.Context(), int32(caller%partitions), batch) }
-		measure(b, log, w, self())
+		log.do = func(caller int) error { return e.append(b.Context(), int32(caller%partitions), batch) }
+		disk := Row{Name: "disk: " + name}
+		measureInTurns(b, [2]Row{disk, {Name: "engine: " + name, Against: disk.Name}}, [2]work{bare, log}, self())
 	})
+}
+
+// writeToDisks returns what a caller does on as many bare disks.
+func writeToDisks(b *testing.B, files, callers int, batch []byte) func(caller int) error {
+	dir := b.TempDir()
+	disks := make([]*bareDisk, files)
+	for i := range disks {
+		var err error
+		disks[i], err = newBareDisk(filepath.Join(dir, fmt.Sprint(i)), diskSize/int64(min(files, 16)))
+		require.NoError(b, err)
+		b.Cleanup(func() { require.NoError(b, disks[i].close()) })
+	}
+	done := make([]chan error, callers)
+	for i := range done {
+		done[i] = make(chan error, 1)
+	}
+	return func(caller int) error { return disks[caller%files].write(batch, done[caller]) }
 }

@@ -39,30 +39,81 @@ type work struct {
 // self is the benchmark's own process.
 func self() process { return process{"bench", os.Getpid()} }
 
-// measure runs callers for the window, adds a row and returns it.
-func measure(b *testing.B, row Row, w work, processes ...process) Row {
+// turns is how often two loads that are compared take turns.
+const turns = 4
+
+// measure runs callers for the window and adds a row.
+func measure(b *testing.B, row Row, w work, processes ...process) {
 	b.Helper()
+	m := newMeasurement(b, row, w, processes)
+	m.warmUp()
+	m.turn(window())
+	m.report()
+}
+
+// measureInTurns measures two loads in turns, so that what else happens on the
+// machine meets both, and adds a row for each.
+func measureInTurns(b *testing.B, rows [2]Row, loads [2]work, processes ...process) {
+	b.Helper()
+	var both [2]*measurement
+	for i := range both {
+		both[i] = newMeasurement(b, rows[i], loads[i], processes)
+		both[i].warmUp()
+	}
+	for range turns {
+		for _, m := range both {
+			m.turn(window() / turns)
+		}
+	}
+	for _, m := range both {
+		m.report()
+	}
+}
+
+// measurement is one row in the making.
+type measurement struct {
+	b         *testing.B
+	row       Row
+	work      work
+	processes []process
+	took      time.Duration
+	latencies []time.Duration
+}
+
+func newMeasurement(b *testing.B, row Row, w work, processes []process) *measurement {
 	if w.unit == "" {
 		w.unit = "rec"
 	}
-	_, err := run(w, window()/5)
-	require.NoError(b, err)
-	m, err := startMeter(processes...)
-	require.NoError(b, err)
-	began := time.Now()
-	latencies, err := run(w, window())
-	took := time.Since(began)
-	require.NoError(b, err)
-	row.Used, err = m.stop()
-	require.NoError(b, err)
-
-	slices.Sort(latencies)
 	row.Unit = w.unit
-	row.Rate = float64(len(latencies)*w.records) / took.Seconds()
-	row.Bytes = float64(len(latencies)*w.bytes) / took.Seconds()
-	row.P50, row.P99 = latencies[len(latencies)/2], latencies[len(latencies)*99/100]
-	report(b, row)
-	return row
+	return &measurement{b: b, row: row, work: w, processes: processes}
+}
+
+func (m *measurement) warmUp() {
+	_, err := run(m.work, window()/5)
+	require.NoError(m.b, err)
+}
+
+// turn adds a time of load.
+func (m *measurement) turn(d time.Duration) {
+	meter, err := startMeter(m.processes...)
+	require.NoError(m.b, err)
+	began := time.Now()
+	latencies, err := run(m.work, d)
+	m.took += time.Since(began)
+	require.NoError(m.b, err)
+	m.latencies = append(m.latencies, latencies...)
+	used, err := meter.stop()
+	require.NoError(m.b, err)
+	m.row.Used = addUsed(m.row.Used, used)
+}
+
+func (m *measurement) report() {
+	slices.Sort(m.latencies)
+	n := len(m.latencies)
+	m.row.Rate = float64(n*m.work.records) / m.took.Seconds()
+	m.row.Bytes = float64(n*m.work.bytes) / m.took.Seconds()
+	m.row.P50, m.row.P99 = m.latencies[n/2], m.latencies[n*99/100]
+	report(m.b, m.row)
 }
 
 // run runs callers for a time and returns how long each operation took.

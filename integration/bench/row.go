@@ -141,3 +141,15 @@ func (m *meter) stop() ([]Used, error) {
 	}
 	return used, nil
 }
+
+// addUsed adds up what the same processes used at two times.
+func addUsed(a, b []Used) []Used {
+	if a == nil {
+		return b
+	}
+	for i := range a {
+		a[i].CPU += b[i].CPU
+		a[i].MaxRSS = max(a[i].MaxRSS, b[i].MaxRSS)
+	}
+	return a
+}

@@ -41,7 +41,15 @@ type Broker struct {
 // ends with the test.
 func (k *Kafka) NewBroker(t testing.TB, overrides map[string]string) *Broker {
 	t.Helper()
-	b := &Broker{kafka: k, dir: t.TempDir(), address: loopback.FreeAddress(t)}
+	// The name of a test may have commas, which separate folders in log.dirs.
+	dir, err := os.MkdirTemp("", "kafkapeer-")
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Errorf("Apache Kafka's folder: %v", err)
+		}
+	})
+	b := &Broker{kafka: k, dir: dir, address: loopback.FreeAddress(t)}
 	require.NoError(t, os.WriteFile(b.properties(), []byte(settings(b.dir, b.address, loopback.FreeAddress(t), overrides)), 0o600))
 	require.NoError(t, b.format(t.Context()))
 	t.Cleanup(func() {

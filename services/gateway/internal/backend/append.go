@@ -105,6 +105,10 @@ func (b *Backend) appendToNode(ctx context.Context, seen *picture.Picture, topic
 	if err == nil && len(resp.GetAppended()) != len(appends) {
 		err = errs.New(errs.Internal, "STORAGE_REFUSED", "node %q answered %d of %d appends", node, len(resp.GetAppended()), len(appends))
 	}
+	if err != nil && !neverSent(err) {
+		// Callers learn that it failed, not why.
+		b.logger.WarnContext(ctx, "append failed", "topic", topic.Name, "node", node, "error", err)
+	}
 	for i, a := range appends {
 		about := subject{topic.Name, a.partition}
 		a.appended, a.err, a.retry = nil, nil, false

@@ -24,14 +24,18 @@ func replay(b []byte) (*replayed, error) {
 		return nil, err
 	}
 	r := &replayed{salt: s, note: s.parseNote(b[noteAt:])}
-	at := framesAt
+	at, lastCut := framesAt, -1
 	for at < len(b) {
 		payload, size, ok := s.frame(b[at:])
 		if !ok {
 			break
 		}
-		if err := r.table.applyFrame(payload); err != nil {
+		cuts, err := r.table.applyFrame(payload)
+		if err != nil {
 			return nil, fmt.Errorf("journal frame at %d: %w", at, err)
+		}
+		if cuts {
+			lastCut = at
 		}
 		at += size
 	}
@@ -44,6 +48,11 @@ func replay(b []byte) (*replayed, error) {
 	}
 	if !r.table.started() {
 		return nil, fmt.Errorf("%w: no tables", ErrDamaged)
+	}
+	// A note of before a cut may call synced what the cut removed. It can
+	// outlive the cut's records, which are in other sectors.
+	if r.note.end <= int64(lastCut) {
+		r.note.Base, r.note.Synced = 0, 0
 	}
 	return r, nil
 }
@@ -62,15 +71,18 @@ func (s salt) findFrame(b []byte, bad int) (int, bool) {
 	return 0, false
 }
 
-func (t *Table) applyFrame(payload []byte) error {
+// applyFrame folds the records of a frame and says whether one of them is about
+// a cut.
+func (t *Table) applyFrame(payload []byte) (cuts bool, err error) {
 	var frame persistv1.JournalFrame
 	if err := proto.Unmarshal(payload, &frame); err != nil {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
+		return false, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	for _, record := range frame.GetRecords() {
 		if err := t.Apply(record); err != nil {
-			return err
+			return false, err
 		}
+		cuts = cuts || record.GetCutBegin() != nil || record.GetCutDone() != nil
 	}
-	return nil
+	return cuts, nil
 }

@@ -98,7 +98,7 @@ func TestReadersBesideTheOwner(t *testing.T) {
 		require.NoError(t, log.Write(raftlog.Write{Entries: one(entryOf(index, 2, b)), Payloads: [][]byte{b}, Commit: index}))
 		if i%100 == 99 {
 			require.NoError(t, log.WritePoint(raftlog.Point{Applied: index, ConfState: confState(1)}))
-			_, _, err := log.DropBefore(int64(i-60))
+			_, _, err := log.DropBefore(int64(i - 60))
 			require.NoError(t, err)
 		}
 		if i%150 == 75 {

@@ -23,11 +23,6 @@ func (l *Log) cut(index uint64, records []journal.Record) error {
 	}
 	target := l.table().Segments[i]
 	c := journal.Cut{Index: index, Base: target.Base, Position: at.Position, NextOffset: at.Offset}
-	// The note must not call synced what is about to go. It is in the file
-	// before the record is synced, so it becomes durable no later.
-	if err := l.journal.SetNote(c.Base, c.Position, l.commit); err != nil {
-		return err
-	}
 	gone := l.table().Segments[i+1:]
 	bases := make([]int64, 0, len(gone))
 	for _, s := range gone {
@@ -49,6 +44,11 @@ func (l *Log) finishCut(bases []int64) error {
 	if err := l.closeWriter(); err != nil {
 		return err
 	}
+	// The note that comes with the second record must not call synced what
+	// goes. One of before that record is not believed.
+	if err := l.journal.SetNote(c.Base, c.Position, l.commit); err != nil {
+		return err
+	}
 	for i := len(bases) - 1; i >= 0; i-- {
 		if err := l.removeSegment(bases[i]); err != nil {
 			return err
@@ -64,10 +64,7 @@ func (l *Log) finishCut(bases []int64) error {
 	if err != nil {
 		return err
 	}
-	if err := l.append(journal.CutDone(end)); err != nil {
-		return err
-	}
-	return l.note()
+	return l.append(journal.CutDone(end))
 }
 
 // endOfCut describes what is left of the segment that is now the last, and cuts

@@ -52,7 +52,7 @@ func Scan(r io.ReaderAt, size int64, from At, expect Expect, visit func(Batch)) 
 			}
 		}
 		if !good {
-			return w.afterBad(at, h, fits)
+			return w.afterBad(at, h, epoch, ok && fits)
 		}
 		b := Batch{At: At{at.Position, at.Offset, index}, Header: h}
 		visit(b)
@@ -71,16 +71,18 @@ func IsBatch(r io.ReaderAt, size int64, at At, epoch int32) (bool, error) {
 	return w.checksum(at.Position, h)
 }
 
-// afterBad tells the kinds of end apart. fits says that h is the header that was
-// expected.
-func (w *window) afterBad(end At, h recordbatch.Header, fits bool) (ScanResult, error) {
+// afterBad tells the kinds of end apart. whole says that h is the header that was
+// expected, of a batch that ends within the file.
+func (w *window) afterBad(end At, h recordbatch.Header, epoch int32, whole bool) (ScanResult, error) {
 	res := ScanResult{End: end}
 	at := end.Position
-	// A header that fits tells where the next batch is. Looking into the bad
-	// one would find batches that a producer sent as the value of a record.
-	if fits && h.Magic == recordbatch.Magic {
+	// Such a header tells where the next batch is. Looking into the bad one
+	// could find batches that a producer sent as the value of a record. One that
+	// passes the end of the file may have a rotten length, so there it is worth
+	// the risk: what is taken for damage is repaired, what is cut is gone.
+	if whole {
 		res.Bad = true
-		ok, err := w.belongs(at+int64(h.Size()), end.Offset)
+		ok, err := w.belongs(at+int64(h.Size()), end.Offset, epoch)
 		res.Chain = ok
 		return res, err
 	}
@@ -94,7 +96,7 @@ func (w *window) afterBad(end At, h recordbatch.Header, fits bool) (ScanResult, 
 			continue
 		}
 		res.Bad = true
-		found, err := w.findBatch(at, len(b), end.Offset)
+		found, err := w.findBatch(at, len(b), end.Offset, epoch)
 		if err != nil || found {
 			res.Chain = found
 			return res, err
@@ -106,7 +108,7 @@ func (w *window) afterBad(end At, h recordbatch.Header, fits bool) (ScanResult, 
 
 // findBatch looks for a good batch that begins in the n bytes at pos and has an
 // offset above the one given.
-func (w *window) findBatch(pos int64, n int, offset int64) (bool, error) {
+func (w *window) findBatch(pos int64, n int, offset int64, epoch int32) (bool, error) {
 	for at := pos; at < pos+int64(n); at++ {
 		b, err := w.at(at, HeaderSize)
 		if err != nil || len(b) < HeaderSize {
@@ -115,18 +117,18 @@ func (w *window) findBatch(pos int64, n int, offset int64) (bool, error) {
 		if b[magicAt] != recordbatch.Magic {
 			continue // spares parsing at almost every position
 		}
-		if ok, err := w.belongs(at, offset); ok || err != nil {
+		if ok, err := w.belongs(at, offset, epoch); ok || err != nil {
 			return ok, err
 		}
 	}
 	return false, nil
 }
 
-// belongs says whether a good batch with an offset above the one given, and near
-// it, begins at pos.
-func (w *window) belongs(pos, offset int64) (bool, error) {
+// belongs says whether a good batch begins at pos that can come after the offset
+// and the epoch given.
+func (w *window) belongs(pos, offset int64, epoch int32) (bool, error) {
 	h, _, ok, err := w.header(pos)
-	if err != nil || !ok || h.BaseOffset <= offset || h.BaseOffset-offset > math.MaxInt32 {
+	if err != nil || !ok || h.LeaderEpoch < epoch || h.BaseOffset <= offset || h.BaseOffset-offset > math.MaxInt32 {
 		return false, err
 	}
 	return w.checksum(pos, h)

@@ -74,9 +74,9 @@ func (c *Config) RegisterFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&c.MaxRecordBytes, "max-record-bytes", 8<<20, "most `bytes` of one record's key and value")
 	fs.IntVar(&c.MaxFetchRecords, "max-fetch-records", 10_000, "most `records` that one request reads")
 	fs.IntVar(&c.MaxFetchBytes, "max-fetch-bytes", 8<<20, "most `bytes` of keys and values that one request reads")
-	fs.DurationVar(&c.RequestTimeout, "request-timeout", 30*time.Second, "how long a request may `take`")
-	fs.DurationVar(&c.LeaderWait, "leader-wait", 5*time.Second, "how long a request `waits` for a leader before it fails")
-	fs.DurationVar(&c.StopGrace, "stop-grace", 5*time.Second, "how long requests under way may `take` to end at a stop")
+	fs.DurationVar(&c.RequestTimeout, "request-timeout", 30*time.Second, "how long a request may take, beside what it asked to wait for records")
+	fs.DurationVar(&c.LeaderWait, "leader-wait", 5*time.Second, "how long a request waits for a leader before it fails")
+	fs.DurationVar(&c.StopGrace, "stop-grace", 5*time.Second, "how long requests under way may take to end at a stop")
 }
 
 // Validate reports everything that is wrong with the configuration.

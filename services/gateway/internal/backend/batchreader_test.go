@@ -1,7 +1,7 @@
 package backend
 
 import (
-	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,7 +39,7 @@ func TestReadingOnGivesEveryRecordOnce(t *testing.T) {
 				require.LessOrEqual(t, reader.bytes, read.MaxBytes)
 			}
 			for _, r := range reader.records {
-				require.Equal(t, fmt.Sprint(r.Offset), string(r.Value), "a record is where it was written")
+				require.Equal(t, strconv.FormatInt(r.Offset, 10), string(r.Value), "a record is where it was written")
 				require.Less(t, r.Offset, reader.next)
 				got = append(got, r.Offset)
 			}
@@ -66,7 +66,7 @@ func drawLog(t *rapid.T) *drawnLog {
 		}
 		b := recordbatch.NewBuilder(options)
 		for i := range rapid.Int64Range(1, 6).Draw(t, "records") {
-			b.Append(1, nil, []byte(fmt.Sprint(log.end+i)), nil)
+			b.Append(1, nil, strconv.AppendInt(nil, log.end+i, 10), nil)
 			if !options.Control {
 				log.records = append(log.records, log.end+i)
 			}

@@ -38,7 +38,7 @@ func TestAPanicInTheMiddleOfAnAnswerCutsItOff(t *testing.T) {
 		panic(err)
 	})))
 	defer server.Close()
-	req, err := http.NewRequestWithContext(t.Context(), "GET", server.URL, nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
 	require.NoError(t, err)
 	resp, err := server.Client().Do(req)
 	if err == nil {

@@ -127,9 +127,6 @@ func (l *Log) readIn(s journal.Segment, offset, bound int64, maxBytes int) (Chun
 	if err != nil {
 		return Chunk{}, err
 	}
-	if n == 0 {
-		return Chunk{Next: offset}, nil
-	}
 	l.reads.remember(s.Base, segment.At{Position: at.Position + int64(n), Offset: next})
 	return Chunk{Bytes: b[:n:n], Next: next}, nil
 }
@@ -167,7 +164,8 @@ func readFull(r io.ReaderAt, b []byte, position int64) error {
 }
 
 // checkBatches says how many bytes of b, which begin at a place of a segment, are
-// whole batches with a base below bound, and what offset comes after them.
+// whole batches with a base below bound, and what offset comes after them. There
+// is at least one, or the log is damaged.
 func (l *Log) checkBatches(s journal.Segment, at segment.At, b []byte, bound int64) (n int, next int64, err error) {
 	verify := !l.reads.verified(s.Base, at.Position, at.Position+int64(len(b)))
 	spans := l.spansNow()
@@ -185,6 +183,11 @@ func (l *Log) checkBatches(s journal.Segment, at segment.At, b []byte, bound int
 		}
 		n += h.Size()
 		next = h.NextOffset()
+	}
+	if n == 0 {
+		// The first is below bound, and was read whole if it ends within the
+		// segment: its length, which no checksum covers, is wrong.
+		return 0, 0, damagedAt(s, at.Position)
 	}
 	if verify {
 		l.reads.verify(s.Base, at.Position, at.Position+int64(n))

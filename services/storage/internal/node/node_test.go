@@ -80,7 +80,7 @@ func placement(id uuid.UUID, partitions int, config map[string]string, version i
 	return t
 }
 
-func batchOf(t *testing.T, values ...string) []byte {
+func batchOf(t testing.TB, values ...string) []byte {
 	t.Helper()
 	b := recordbatch.NewBuilder(recordbatch.Options{})
 	for _, value := range values {

@@ -29,9 +29,9 @@ const (
 	unclaimedFolder = "unclaimed"
 )
 
-// openAtOnce is how many partitions the node opens side by side at its start. Few,
-// so that the rest of the process comes up beside it; a
-// request's partition does not wait behind the rest.
+// openAtOnce is how many partitions the node opens side by side at its start:
+// few, so that the rest of the process comes up beside it. A request's partition
+// does not wait behind the rest.
 const openAtOnce = 2
 
 // Options are what a node is made of. All are required.

@@ -76,6 +76,9 @@ type Service struct {
 	grpcListener net.Listener
 	grpc         *rpc.Server
 	closer       life.Closer
+
+	// Closed when the gateway knows the cluster and its doors say so.
+	ready chan struct{}
 }
 
 // New checks cfg, listens, and makes a service. It starts nothing; until Run is
@@ -93,7 +96,7 @@ func New(cfg Config, deps Deps) (_ *Service, err error) {
 	if cfg.DefaultSegmentBytes == 0 {
 		cfg.DefaultSegmentBytes = 1 << 30
 	}
-	s := &Service{logger: deps.Logger, grace: cfg.StopGrace}
+	s := &Service{logger: deps.Logger, grace: cfg.StopGrace, ready: make(chan struct{})}
 	defer s.closer.CloseOnError(&err)
 	if s.httpListener, err = s.listen(deps.HTTP, cfg.Bind); err != nil {
 		return nil, fmt.Errorf("HTTP API: %w", err)
@@ -242,7 +245,7 @@ func addr(l net.Listener) net.Addr {
 // Ready returns nil once the gateway knows the cluster.
 func (s *Service) Ready() error {
 	select {
-	case <-s.backend.Complete():
+	case <-s.ready:
 		return nil
 	default:
 		return errors.New("no metadata from a coordinator yet")
@@ -263,11 +266,12 @@ func (s *Service) Run(ctx context.Context) error {
 		s.backend.Drain()
 		return nil
 	})
+	doors.Go("readiness", s.awaitReady)
 	if s.http != nil {
 		doors.Go("HTTP API", s.serveHTTP)
 	}
 	if s.grpc != nil {
-		doors.Go("gRPC API", s.serveGRPC)
+		doors.Go("gRPC API", func(ctx context.Context) error { return s.grpc.Serve(ctx, s.grpcListener) })
 	}
 	err := doors.Wait()
 	s.local.Stop()
@@ -278,6 +282,21 @@ func (s *Service) Run(ctx context.Context) error {
 // Close gives back what New acquired. It is for services that are not run.
 func (s *Service) Close() error {
 	return s.closer.Close()
+}
+
+// awaitReady waits for the first picture of the cluster. The health service says
+// so before Ready does, so that nobody who asked Ready finds it behind.
+func (s *Service) awaitReady(ctx context.Context) error {
+	select {
+	case <-s.backend.Complete():
+	case <-ctx.Done():
+		return nil
+	}
+	if s.grpc != nil {
+		s.grpc.SetReady(true)
+	}
+	close(s.ready)
+	return nil
 }
 
 func (s *Service) serveHTTP(ctx context.Context) error {
@@ -303,21 +322,4 @@ func (s *Service) serveHTTP(ctx context.Context) error {
 		return fmt.Errorf("serve HTTP on %s: %w", s.httpListener.Addr(), err)
 	}
 	return nil
-}
-
-func (s *Service) serveGRPC(ctx context.Context) error {
-	serving, stop := context.WithCancel(ctx)
-	known := make(chan struct{})
-	go func() {
-		defer close(known)
-		select {
-		case <-s.backend.Complete():
-			s.grpc.SetReady(true)
-		case <-serving.Done():
-		}
-	}()
-	err := s.grpc.Serve(ctx, s.grpcListener)
-	stop()
-	<-known
-	return err
 }

@@ -34,7 +34,7 @@ import (
 	"github.com/sluiceio/sluice/services/kit/errs"
 )
 
-// ErrTooFewNodes: a topic shall have more replicas than there are nodes.
+// ErrTooFewNodes means that a topic shall have more replicas than there are nodes.
 var ErrTooFewNodes = errs.New(errs.FailedPrecondition, "TOO_FEW_NODES", "there are fewer storage nodes than replicas")
 
 // Config is how topics are made.

@@ -1,7 +1,7 @@
 package cluster
 
 import (
-	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,7 +39,7 @@ func TestANodeIsToldItsOwnReplicasWithAllVoters(t *testing.T) {
 func TestRequestsAreSmallEnoughAndATopicIsOne(t *testing.T) {
 	var topics []*coordinatorv1.Topic
 	for i := range 7 {
-		topics = append(topics, topic(fmt.Sprint(i), 10_000-i, "node-with-a-long-name-1", "node-with-a-long-name-2", "node-with-a-long-name-3"))
+		topics = append(topics, topic(strconv.Itoa(i), 10_000-i, "node-with-a-long-name-1", "node-with-a-long-name-2", "node-with-a-long-name-3"))
 	}
 	topics = append(topics, topic("none of it", 10, "other"))
 	requests := placements("node-with-a-long-name-2", topics)

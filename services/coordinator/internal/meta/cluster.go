@@ -17,7 +17,7 @@ import (
 // logs that this program reads, and the one that it writes.
 const FormatVersion = 1
 
-// ErrNewerFormat: a newer version of the program has been here.
+// ErrNewerFormat means that a newer version of the program has been here.
 var ErrNewerFormat = errors.New("the cluster was written by a newer version")
 
 // EnsureCluster returns the cluster's row, which it writes if this is the first

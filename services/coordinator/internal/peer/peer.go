@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceio/sluice/services/kit/errs"
 )
 
-// ErrNodeAway: the node is not registered, or cannot be reached.
+// ErrNodeAway means that the node is not registered, or cannot be reached.
 var ErrNodeAway = errs.New(errs.Unavailable, "NODE_UNAVAILABLE", "the node is not available")
 
 // Dialer gives connections to nodes. They are the dialer's: nobody closes them.

@@ -17,7 +17,7 @@ import (
 	"slices"
 )
 
-// ErrTooFewNodes: there are fewer nodes than a partition shall have replicas.
+// ErrTooFewNodes means that there are fewer nodes than a partition shall have replicas.
 var ErrTooFewNodes = errors.New("fewer nodes than replicas")
 
 // Node is a node that may hold replicas.

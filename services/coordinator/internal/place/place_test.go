@@ -2,6 +2,7 @@ package place_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -87,7 +88,7 @@ func TestLoadsEndWithinOneOfEachOther(t *testing.T) {
 		var nodes []place.Node
 		for r := range racks {
 			for n := range each {
-				nodes = append(nodes, place.Node{ID: fmt.Sprintf("n%d-%d", r, n), Rack: fmt.Sprint(r)})
+				nodes = append(nodes, place.Node{ID: fmt.Sprintf("n%d-%d", r, n), Rack: strconv.Itoa(r)})
 			}
 		}
 		replicas := rapid.IntRange(1, len(nodes)).Draw(t, "replicas")
@@ -103,7 +104,7 @@ func TestOneReplicaLevelsUnevenRacks(t *testing.T) {
 		var nodes []place.Node
 		for r, n := range rapid.SliceOfN(rapid.IntRange(1, 5), 1, 4).Draw(t, "racks") {
 			for i := range n {
-				nodes = append(nodes, place.Node{ID: fmt.Sprintf("n%d-%d", r, i), Rack: fmt.Sprint(r)})
+				nodes = append(nodes, place.Node{ID: fmt.Sprintf("n%d-%d", r, i), Rack: strconv.Itoa(r)})
 			}
 		}
 		got, err := place.Place(nodes, rapid.IntRange(1, 200).Draw(t, "partitions"), 1, rapid.Uint64().Draw(t, "seed"))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -119,7 +120,7 @@ func TestHistoriesOfChangingOwners(t *testing.T) {
 	}
 	etcd := etcdtest.Start(t)
 	for seed := range uint64(seeds) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { runHistory(t, etcd, seed, seed%2 == 1) })
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { runHistory(t, etcd, seed, seed%2 == 1) })
 	}
 }
 

@@ -36,10 +36,7 @@ func NewKeeper[M Machine](r *Runtime[M], etcd *clientv3.Client, session *lease.S
 // that are under way are waited for. The rows go with the process's lease.
 func (k *Keeper[M]) Run(ctx context.Context) error {
 	defer k.runtime.stop()
-	if err := k.countShards(ctx); err != nil {
-		return nil // ctx ended
-	}
-	for ctx.Err() == nil {
+	for k.countShards(ctx); ctx.Err() == nil; {
 		grant, err := k.session.Current(ctx)
 		if err != nil {
 			break
@@ -49,17 +46,18 @@ func (k *Keeper[M]) Run(ctx context.Context) error {
 	return nil
 }
 
-// countShards waits for the topic that says how many shards there are.
-func (k *Keeper[M]) countShards(ctx context.Context) error {
+// countShards waits for the topic that says how many shards there are, or for
+// ctx's end.
+func (k *Keeper[M]) countShards(ctx context.Context) {
 	for {
 		changed := k.view.Changed()
 		if t := k.view.Topic(k.topic); t != nil {
 			k.runtime.begin(len(t.Partitions))
-			return nil
+			return
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return
 		case <-changed:
 		}
 	}

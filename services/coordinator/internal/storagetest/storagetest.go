@@ -26,16 +26,16 @@ var ErrDown = errs.New(errs.Unavailable, "DOWN", "the node is down")
 type Fault int
 
 const (
-	// None: the append is served.
+	// None serves the append.
 	None Fault = iota
-	// Refuse: nothing is written, and the answer says so.
+	// Refuse writes nothing, and says so.
 	Refuse
-	// LoseAnswer: the batch is written; the answer is that nobody knows.
+	// LoseAnswer writes the batch and answers that nobody knows.
 	LoseAnswer
-	// LoseRequest: nothing is written; the answer is that nobody knows.
+	// LoseRequest writes nothing and answers that nobody knows.
 	LoseRequest
-	// Late: the answer is that nobody knows, and the batch comes to be written
-	// when Deliver is called, if no fence is in the way by then.
+	// Late answers that nobody knows, and writes the batch when Deliver is
+	// called, if no fence is in the way by then.
 	Late
 )
 

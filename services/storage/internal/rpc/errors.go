@@ -10,7 +10,8 @@ import (
 )
 
 // errorCodes is the one table from the node's errors to the codes of the wire. The
-// first match counts.
+// first match counts. A caller is told the whole text, unless it comes from below
+// the log: then it names files, and the node's own log has it.
 var errorCodes = []struct {
 	err  error
 	code storagev1.ErrorCode
@@ -29,6 +30,13 @@ var errorCodes = []struct {
 	{node.ErrStopping, storagev1.ErrorCode_ERROR_CODE_NOT_AVAILABLE},
 	{errInvalid, storagev1.ErrorCode_ERROR_CODE_INVALID_REQUEST},
 	{errUnsupported, storagev1.ErrorCode_ERROR_CODE_UNSUPPORTED},
+}
+
+// namesFiles are the codes whose errors may do so.
+var namesFiles = map[storagev1.ErrorCode]bool{
+	storagev1.ErrorCode_ERROR_CODE_DAMAGED:         true,
+	storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED:  true,
+	storagev1.ErrorCode_ERROR_CODE_UNKNOWN_OUTCOME: true,
 }
 
 var (
@@ -74,6 +82,9 @@ func partitionError(err error) *storagev1.PartitionError {
 		for _, row := range errorCodes {
 			if errors.Is(err, row.err) {
 				out.Code = row.code
+				if namesFiles[row.code] {
+					out.Message = row.err.Error()
+				}
 				break
 			}
 		}

@@ -15,7 +15,12 @@ import (
 	"github.com/sluiceio/sluice/integration/usage"
 )
 
-const recordSize = 1 << 10
+const (
+	recordSize = 1 << 10
+	// warmJVM is how long a broker works before it is measured, so that its hot
+	// code is compiled.
+	warmJVM = 10 * time.Second
+)
 
 // BenchmarkKafka: Apache Kafka with a sync before each acknowledgement, under
 // franz-go, beside our gRPC door with the same callers.
@@ -27,7 +32,7 @@ func BenchmarkKafka(b *testing.B) {
 			broker := newBroker(b)
 			client := newKafkaClient(b, broker)
 			value := letters(recordSize)
-			w := work{callers: callers, records: 1, bytes: recordSize, do: func(int) error {
+			w := work{callers: callers, records: 1, bytes: recordSize, warm: warmJVM, do: func(int) error {
 				return client.ProduceSync(b.Context(), &kgo.Record{Topic: topic, Value: value}).FirstErr()
 			}}
 			measure(b, kafka, w, process{"kafka", broker.PID()}, self())
@@ -101,7 +106,7 @@ func measureStream(b *testing.B, row Row, broker *kafkapeer.Broker, client *kgo.
 		require.NoError(b, client.Flush(b.Context()))
 		require.NoError(b, failed)
 	}
-	stream(window() / 5)
+	stream(warmJVM)
 	m, err := startMeter(process{"kafka", broker.PID()}, self())
 	require.NoError(b, err)
 	began := time.Now()
@@ -109,7 +114,7 @@ func measureStream(b *testing.B, row Row, broker *kafkapeer.Broker, client *kgo.
 	took := time.Since(began)
 	row.Used, err = m.stop()
 	require.NoError(b, err)
-	row.Unit, row.Rate = "rec", float64(count)/took.Seconds()
+	row.Unit, row.Done, row.Rate = "rec", int64(count), float64(count)/took.Seconds()
 	row.Bytes = row.Rate * recordSize
 	report(b, row)
 }
@@ -133,7 +138,7 @@ func measureConsumer(b *testing.B, row Row, broker *kafkapeer.Broker) {
 	took := time.Since(began)
 	row.Used, err = m.stop()
 	require.NoError(b, err)
-	row.Unit, row.Rate = "rec", float64(count)/took.Seconds()
+	row.Unit, row.Done, row.Rate = "rec", int64(count), float64(count)/took.Seconds()
 	row.Bytes = row.Rate * recordSize
 	report(b, row)
 }
@@ -155,7 +160,7 @@ func measureGRPCConsumer(b *testing.B, row Row, s server, client logv1.LogServic
 	took := time.Since(began)
 	row.Used, err = m.stop()
 	require.NoError(b, err)
-	row.Unit, row.Rate = "rec", float64(offset)/took.Seconds()
+	row.Unit, row.Done, row.Rate = "rec", offset, float64(offset)/took.Seconds()
 	row.Bytes = row.Rate * recordSize
 	report(b, row)
 }

@@ -33,7 +33,9 @@ type work struct {
 	// records and bytes are those of one operation.
 	records, bytes int
 	unit           string
-	do             func(caller int) error
+	// warm is how long it runs before it is measured; a fifth of the window if 0.
+	warm time.Duration
+	do   func(caller int) error
 }
 
 // self is the benchmark's own process.
@@ -89,7 +91,11 @@ func newMeasurement(b *testing.B, row Row, w work, processes []process) *measure
 }
 
 func (m *measurement) warmUp() {
-	_, err := run(m.work, window()/5)
+	d := m.work.warm
+	if d == 0 {
+		d = window() / 5
+	}
+	_, err := run(m.work, d)
 	require.NoError(m.b, err)
 }
 
@@ -110,7 +116,8 @@ func (m *measurement) turn(d time.Duration) {
 func (m *measurement) report() {
 	slices.Sort(m.latencies)
 	n := len(m.latencies)
-	m.row.Rate = float64(n*m.work.records) / m.took.Seconds()
+	m.row.Done = int64(n * m.work.records)
+	m.row.Rate = float64(m.row.Done) / m.took.Seconds()
 	m.row.Bytes = float64(n*m.work.bytes) / m.took.Seconds()
 	m.row.P50, m.row.P99 = m.latencies[n/2], m.latencies[n*99/100]
 	report(m.b, m.row)

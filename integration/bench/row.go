@@ -16,6 +16,8 @@ type Row struct {
 	// Rate is how many of Unit were done a second.
 	Rate float64
 	Unit string
+	// Done is how many it were; CPU time is shown for each of them too.
+	Done int64
 	// Bytes a second of payload.
 	Bytes    float64
 	P50, P99 time.Duration
@@ -75,7 +77,13 @@ func (r Row) rate() string {
 }
 
 func (r Row) cpu() string {
-	return r.each(func(u Used) string { return fmt.Sprintf("%s %.2f", u.Process, u.CPU.Seconds()) })
+	return r.each(func(u Used) string {
+		text := fmt.Sprintf("%s %.2f", u.Process, u.CPU.Seconds())
+		if r.Done > 0 {
+			text += fmt.Sprintf(" (%.2f µs each)", float64(u.CPU.Nanoseconds())/1000/float64(r.Done))
+		}
+		return text
+	})
 }
 
 func (r Row) rss() string {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/raft/v3/raftpb"
 
-	"github.com/sluiceio/sluice/services/kit/vfs"
+	"github.com/sluiceio/sluice/services/kit/invariant"
 	"github.com/sluiceio/sluice/services/kit/vfs/faultfs"
 	"github.com/sluiceio/sluice/services/kit/vfs/memfs"
 	"github.com/sluiceio/sluice/services/storage/internal/journal"
@@ -20,9 +20,18 @@ import (
 )
 
 var (
-	histories = flag.Uint64("raftlog.histories", 1500, "random histories to try")
+	histories = flag.Uint64("raftlog.histories", fewer(2000, 150), "random histories to try")
 	history   = flag.Uint64("raftlog.history", 0, "the one history to try")
 )
+
+// fewer is the number of times to try something, which the race detector makes
+// ten times as slow.
+func fewer(usually, race uint64) uint64 {
+	if invariant.Enabled {
+		return race
+	}
+	return usually
+}
 
 const dir = "/data/p"
 
@@ -516,5 +525,3 @@ func TestHistoriesWithCrashes(t *testing.T) {
 		}
 	}
 }
-
-var _ vfs.FS = (*memfs.FS)(nil)

@@ -73,11 +73,11 @@ func (l *Log) endOfCut(c journal.Cut) (journal.Segment, error) {
 	end := *l.active()
 	end.Size, end.NextOffset = c.Position, c.NextOffset
 	e, i, err := l.lastFiled(end, func(e segment.IndexEntry) bool { return e.Position < c.Position })
-	switch {
-	case errors.Is(err, segment.ErrBadIndex):
-		i, err = -1, nil
-	case err != nil:
+	if err != nil && !errors.Is(err, segment.ErrBadIndex) {
 		return end, err
+	}
+	if err != nil {
+		i = -1
 	}
 	if i < 0 {
 		e = segment.IndexEntry{At: startOf(end), MaxTimestamp: -1, MaxTimestampOffset: -1}

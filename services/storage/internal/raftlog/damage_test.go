@@ -94,7 +94,7 @@ func TestStrayBytes(t *testing.T) {
 		},
 		"empty": func(*rand.Rand, []byte) []byte { return nil },
 	}
-	for seed := uint64(1); seed <= 150; seed++ {
+	for seed := uint64(1); seed <= fewer(150, 10); seed++ {
 		for name, edit := range edits {
 			w := aWorld(t, seed)
 			files := w.filesOf("")
@@ -142,7 +142,7 @@ func (w *world) verdict(file, edit string, size int) error {
 }
 
 func TestLostFiles(t *testing.T) {
-	for seed := uint64(1); seed <= 20; seed++ {
+	for seed := uint64(1); seed <= fewer(20, 4); seed++ {
 		for _, suffix := range []string{".log", ".index", journal.Name} {
 			w := aWorld(t, seed)
 			names := w.filesOf(suffix)

@@ -1,7 +1,6 @@
 package raftlog_test
 
 import (
-	"errors"
 	"syscall"
 	"testing"
 
@@ -15,7 +14,7 @@ import (
 // and opening anew finds what was acknowledged.
 func TestFailedOperationPoisons(t *testing.T) {
 	failed := 0
-	for seed := uint64(1); seed <= 300; seed++ {
+	for seed := uint64(1); seed <= fewer(300, 60); seed++ {
 		w := newWorld(t, seed)
 		for range 10 {
 			w.step()
@@ -48,7 +47,7 @@ func TestFailedOperationPoisons(t *testing.T) {
 			w.check(w.model.compare(w.log))
 		}
 	}
-	require.Greater(t, failed, 100)
+	require.Greater(t, failed, 15)
 }
 
 func TestFailedSyncIsToldApart(t *testing.T) {
@@ -98,7 +97,7 @@ func TestRefusedWritesChangeNothing(t *testing.T) {
 	} {
 		err := w.log.Write(out)
 		require.ErrorIs(t, err, raftlog.ErrInvalid, name)
-		require.False(t, errors.Is(err, raftlog.ErrFailed), name)
+		require.NotErrorIs(t, err, raftlog.ErrFailed, name)
 	}
 	require.ErrorIs(t, w.log.WritePoint(raftlog.Point{Applied: 9, ConfState: confState(1)}), raftlog.ErrInvalid)
 	last, err := w.log.LastIndex()

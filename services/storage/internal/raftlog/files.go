@@ -11,7 +11,7 @@ import (
 // closes the ones not used for longest beyond a bound. A file that is deleted
 // stays readable for whoever holds it.
 type FileCache struct {
-	max int
+	most int
 
 	mu struct {
 		sync.Mutex
@@ -36,10 +36,10 @@ type sharedFile struct {
 	dropped bool // no longer in the cache: the last user closes it
 }
 
-// NewFileCache returns a cache that keeps up to max files open. Files in use are
+// NewFileCache returns a cache that keeps up to so many files open. Files in use are
 // never closed, so it has more open for as long as more are in use.
-func NewFileCache(max int) *FileCache {
-	c := &FileCache{max: max}
+func NewFileCache(most int) *FileCache {
+	c := &FileCache{most: most}
 	c.mu.open = map[fileKey]*list.Element{}
 	c.mu.used = list.New()
 	return c
@@ -89,7 +89,7 @@ func (c *FileCache) add(f *sharedFile) (kept *sharedFile, spare []*sharedFile) {
 }
 
 func (c *FileCache) evictLocked() (spare []*sharedFile) {
-	for e := c.mu.used.Back(); e != nil && c.mu.used.Len() > c.max; {
+	for e := c.mu.used.Back(); e != nil && c.mu.used.Len() > c.most; {
 		before := e.Prev()
 		if f := e.Value.(*sharedFile); f.refs == 0 {
 			c.removeLocked(e)

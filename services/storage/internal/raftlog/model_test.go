@@ -2,6 +2,7 @@ package raftlog_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -100,8 +101,8 @@ func (m *model) compare(l *raftlog.Log) error {
 }
 
 func (m *model) compareEntries(l *raftlog.Log) error {
-	if _, err := l.Entries(m.first-1, m.first, 1); err != raft.ErrCompacted {
-		return fmt.Errorf("entries below the first index: %v", err)
+	if _, err := l.Entries(m.first-1, m.first, 1); !errors.Is(err, raft.ErrCompacted) {
+		return fmt.Errorf("entries below the first index: %w", err)
 	}
 	got, err := l.Entries(m.first, m.last()+1, 1<<30)
 	if err != nil || uint64(len(got)) != m.last()+1-m.first {
@@ -171,7 +172,10 @@ func (m *model) compareReads(l *raftlog.Log) error {
 		if err != nil || !bytes.Equal(c.Bytes, e.payload) {
 			return fmt.Errorf("read of the batch at %d: %w", h.BaseOffset, err)
 		}
-		for r := range recordbatch.Records(e.payload, recordbatch.Limits{}) {
+		for r, err := range recordbatch.Records(e.payload, recordbatch.Limits{}) {
+			if err != nil {
+				return err
+			}
 			if r.Timestamp > largest {
 				largest, at = r.Timestamp, r.Offset
 				offset, ts, ok, err := l.FindTimestamp(r.Timestamp, m.next())

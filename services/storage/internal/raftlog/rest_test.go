@@ -129,7 +129,7 @@ func (f countedFile) Close() error {
 
 // What thousands of logs cost that nobody uses.
 func TestSleepingLogIsSmall(t *testing.T) {
-	const logs = 100
+	const logs = 40
 	root := t.TempDir()
 	files := raftlog.NewFileCache(10)
 	options := func(i int) raftlog.Options {

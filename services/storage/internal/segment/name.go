@@ -12,8 +12,10 @@ const (
 	IndexSuffix = ".index"
 )
 
-// LogName and IndexName are the names of the files of the segment with a base.
-func LogName(base int64) string   { return fmt.Sprintf("%020d%s", base, LogSuffix) }
+// LogName is the name of the log file of the segment with a base.
+func LogName(base int64) string { return fmt.Sprintf("%020d%s", base, LogSuffix) }
+
+// IndexName is the name of its index file.
 func IndexName(base int64) string { return fmt.Sprintf("%020d%s", base, IndexSuffix) }
 
 // ParseName tells a segment's file from others.

@@ -50,7 +50,7 @@ func TestScanFindsTheEnd(t *testing.T) {
 	res, _ = scan(t, append(b, make([]byte, 300_000)...))
 	require.Equal(t, ScanResult{End: At{int64(len(b)), 10, 15}}, res, "zeros are no tail")
 
-	for cut := range len(b) {
+	for cut := range b {
 		res, seen := scan(t, b[:cut])
 		require.Equal(t, int64(2*len(seen)), res.End.Offset)
 		require.LessOrEqual(t, res.End.Position, int64(cut))

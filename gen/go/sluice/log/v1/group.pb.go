@@ -410,6 +410,497 @@ func (x *GetOffsetsResponse) GetOffsets() map[string]*PartitionOffsets {
 	return nil
 }
 
+// TopicPartition names a partition that a member reads.
+type TopicPartition struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Topic         string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	Partition     int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TopicPartition) Reset() {
+	*x = TopicPartition{}
+	mi := &file_sluice_log_v1_group_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopicPartition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopicPartition) ProtoMessage() {}
+
+func (x *TopicPartition) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_log_v1_group_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopicPartition.ProtoReflect.Descriptor instead.
+func (*TopicPartition) Descriptor() ([]byte, []int) {
+	return file_sluice_log_v1_group_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *TopicPartition) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *TopicPartition) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+type JoinGroupRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Group string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	// 1 to 100 topics, all readable by the key.
+	Topics []string `protobuf:"bytes,2,rep,name=topics,proto3" json:"topics,omitempty"`
+	// The member's id from an earlier join; unset or null for a new member.
+	MemberId      *string `protobuf:"bytes,3,opt,name=member_id,json=memberId,proto3,oneof" json:"member_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JoinGroupRequest) Reset() {
+	*x = JoinGroupRequest{}
+	mi := &file_sluice_log_v1_group_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JoinGroupRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JoinGroupRequest) ProtoMessage() {}
+
+func (x *JoinGroupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_log_v1_group_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JoinGroupRequest.ProtoReflect.Descriptor instead.
+func (*JoinGroupRequest) Descriptor() ([]byte, []int) {
+	return file_sluice_log_v1_group_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *JoinGroupRequest) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *JoinGroupRequest) GetTopics() []string {
+	if x != nil {
+		return x.Topics
+	}
+	return nil
+}
+
+func (x *JoinGroupRequest) GetMemberId() string {
+	if x != nil && x.MemberId != nil {
+		return *x.MemberId
+	}
+	return ""
+}
+
+type JoinGroupResponse struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	MemberId string                 `protobuf:"bytes,1,opt,name=member_id,json=memberId,proto3" json:"member_id,omitempty"`
+	// Grows with each rebalance.
+	Generation    int64             `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
+	Assignment    []*TopicPartition `protobuf:"bytes,3,rep,name=assignment,proto3" json:"assignment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JoinGroupResponse) Reset() {
+	*x = JoinGroupResponse{}
+	mi := &file_sluice_log_v1_group_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JoinGroupResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JoinGroupResponse) ProtoMessage() {}
+
+func (x *JoinGroupResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_log_v1_group_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JoinGroupResponse.ProtoReflect.Descriptor instead.
+func (*JoinGroupResponse) Descriptor() ([]byte, []int) {
+	return file_sluice_log_v1_group_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *JoinGroupResponse) GetMemberId() string {
+	if x != nil {
+		return x.MemberId
+	}
+	return ""
+}
+
+func (x *JoinGroupResponse) GetGeneration() int64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *JoinGroupResponse) GetAssignment() []*TopicPartition {
+	if x != nil {
+		return x.Assignment
+	}
+	return nil
+}
+
+type HeartbeatRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Group         string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	MemberId      string                 `protobuf:"bytes,2,opt,name=member_id,json=memberId,proto3" json:"member_id,omitempty"`
+	Generation    int64                  `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HeartbeatRequest) Reset() {
+	*x = HeartbeatRequest{}
+	mi := &file_sluice_log_v1_group_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeartbeatRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeartbeatRequest) ProtoMessage() {}
+
+func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_log_v1_group_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeartbeatRequest.ProtoReflect.Descriptor instead.
+func (*HeartbeatRequest) Descriptor() ([]byte, []int) {
+	return file_sluice_log_v1_group_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *HeartbeatRequest) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *HeartbeatRequest) GetMemberId() string {
+	if x != nil {
+		return x.MemberId
+	}
+	return ""
+}
+
+func (x *HeartbeatRequest) GetGeneration() int64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+type HeartbeatResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "ok", "rebalance_required" or "unknown_member".
+	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	// With "ok".
+	Generation *int64 `protobuf:"varint,2,opt,name=generation,proto3,oneof" json:"generation,omitempty"`
+	// With the other two.
+	CurrentGeneration *int64 `protobuf:"varint,3,opt,name=current_generation,json=currentGeneration,proto3,oneof" json:"current_generation,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *HeartbeatResponse) Reset() {
+	*x = HeartbeatResponse{}
+	mi := &file_sluice_log_v1_group_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeartbeatResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeartbeatResponse) ProtoMessage() {}
+
+func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_log_v1_group_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeartbeatResponse.ProtoReflect.Descriptor instead.
+func (*HeartbeatResponse) Descriptor() ([]byte, []int) {
+	return file_sluice_log_v1_group_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *HeartbeatResponse) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *HeartbeatResponse) GetGeneration() int64 {
+	if x != nil && x.Generation != nil {
+		return *x.Generation
+	}
+	return 0
+}
+
+func (x *HeartbeatResponse) GetCurrentGeneration() int64 {
+	if x != nil && x.CurrentGeneration != nil {
+		return *x.CurrentGeneration
+	}
+	return 0
+}
+
+type LeaveGroupRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Group         string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	MemberId      string                 `protobuf:"bytes,2,opt,name=member_id,json=memberId,proto3" json:"member_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaveGroupRequest) Reset() {
+	*x = LeaveGroupRequest{}
+	mi := &file_sluice_log_v1_group_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaveGroupRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaveGroupRequest) ProtoMessage() {}
+
+func (x *LeaveGroupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_log_v1_group_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaveGroupRequest.ProtoReflect.Descriptor instead.
+func (*LeaveGroupRequest) Descriptor() ([]byte, []int) {
+	return file_sluice_log_v1_group_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *LeaveGroupRequest) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *LeaveGroupRequest) GetMemberId() string {
+	if x != nil {
+		return x.MemberId
+	}
+	return ""
+}
+
+type LeaveGroupResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaveGroupResponse) Reset() {
+	*x = LeaveGroupResponse{}
+	mi := &file_sluice_log_v1_group_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaveGroupResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaveGroupResponse) ProtoMessage() {}
+
+func (x *LeaveGroupResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_log_v1_group_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaveGroupResponse.ProtoReflect.Descriptor instead.
+func (*LeaveGroupResponse) Descriptor() ([]byte, []int) {
+	return file_sluice_log_v1_group_proto_rawDescGZIP(), []int{13}
+}
+
+type GetAssignmentRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Group         string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	MemberId      string                 `protobuf:"bytes,2,opt,name=member_id,json=memberId,proto3" json:"member_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetAssignmentRequest) Reset() {
+	*x = GetAssignmentRequest{}
+	mi := &file_sluice_log_v1_group_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetAssignmentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetAssignmentRequest) ProtoMessage() {}
+
+func (x *GetAssignmentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_log_v1_group_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetAssignmentRequest.ProtoReflect.Descriptor instead.
+func (*GetAssignmentRequest) Descriptor() ([]byte, []int) {
+	return file_sluice_log_v1_group_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *GetAssignmentRequest) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *GetAssignmentRequest) GetMemberId() string {
+	if x != nil {
+		return x.MemberId
+	}
+	return ""
+}
+
+type GetAssignmentResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Generation    int64                  `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
+	Assignment    []*TopicPartition      `protobuf:"bytes,2,rep,name=assignment,proto3" json:"assignment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetAssignmentResponse) Reset() {
+	*x = GetAssignmentResponse{}
+	mi := &file_sluice_log_v1_group_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetAssignmentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetAssignmentResponse) ProtoMessage() {}
+
+func (x *GetAssignmentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_log_v1_group_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetAssignmentResponse.ProtoReflect.Descriptor instead.
+func (*GetAssignmentResponse) Descriptor() ([]byte, []int) {
+	return file_sluice_log_v1_group_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *GetAssignmentResponse) GetGeneration() int64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *GetAssignmentResponse) GetAssignment() []*TopicPartition {
+	if x != nil {
+		return x.Assignment
+	}
+	return nil
+}
+
 var File_sluice_log_v1_group_proto protoreflect.FileDescriptor
 
 const file_sluice_log_v1_group_proto_rawDesc = "" +
@@ -455,12 +946,62 @@ const file_sluice_log_v1_group_proto_rawDesc = "" +
 	"\aoffsets\x18\x01 \x03(\v2..sluice.log.v1.GetOffsetsResponse.OffsetsEntryR\aoffsets\x1a[\n" +
 	"\fOffsetsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x125\n" +
-	"\x05value\x18\x02 \x01(\v2\x1f.sluice.log.v1.PartitionOffsetsR\x05value:\x028\x012\x81\x03\n" +
+	"\x05value\x18\x02 \x01(\v2\x1f.sluice.log.v1.PartitionOffsetsR\x05value:\x028\x01\"D\n" +
+	"\x0eTopicPartition\x12\x14\n" +
+	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\"p\n" +
+	"\x10JoinGroupRequest\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\tR\x05group\x12\x16\n" +
+	"\x06topics\x18\x02 \x03(\tR\x06topics\x12 \n" +
+	"\tmember_id\x18\x03 \x01(\tH\x00R\bmemberId\x88\x01\x01B\f\n" +
+	"\n" +
+	"_member_id\"\x8f\x01\n" +
+	"\x11JoinGroupResponse\x12\x1b\n" +
+	"\tmember_id\x18\x01 \x01(\tR\bmemberId\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x02 \x01(\x03R\n" +
+	"generation\x12=\n" +
+	"\n" +
+	"assignment\x18\x03 \x03(\v2\x1d.sluice.log.v1.TopicPartitionR\n" +
+	"assignment\"e\n" +
+	"\x10HeartbeatRequest\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1b\n" +
+	"\tmember_id\x18\x02 \x01(\tR\bmemberId\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x03 \x01(\x03R\n" +
+	"generation\"\xaa\x01\n" +
+	"\x11HeartbeatResponse\x12\x16\n" +
+	"\x06status\x18\x01 \x01(\tR\x06status\x12#\n" +
+	"\n" +
+	"generation\x18\x02 \x01(\x03H\x00R\n" +
+	"generation\x88\x01\x01\x122\n" +
+	"\x12current_generation\x18\x03 \x01(\x03H\x01R\x11currentGeneration\x88\x01\x01B\r\n" +
+	"\v_generationB\x15\n" +
+	"\x13_current_generation\"F\n" +
+	"\x11LeaveGroupRequest\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1b\n" +
+	"\tmember_id\x18\x02 \x01(\tR\bmemberId\"\x14\n" +
+	"\x12LeaveGroupResponse\"I\n" +
+	"\x14GetAssignmentRequest\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1b\n" +
+	"\tmember_id\x18\x02 \x01(\tR\bmemberId\"v\n" +
+	"\x15GetAssignmentResponse\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x01 \x01(\x03R\n" +
+	"generation\x12=\n" +
+	"\n" +
+	"assignment\x18\x02 \x03(\v2\x1d.sluice.log.v1.TopicPartitionR\n" +
+	"assignment2\xdd\x06\n" +
 	"\fGroupService\x12\x80\x01\n" +
 	"\fConsumeGroup\x12\".sluice.log.v1.ConsumeGroupRequest\x1a#.sluice.log.v1.ConsumeGroupResponse\"'\x82\xd3\xe4\x93\x02!b\x06result\x12\x17/groups/{group}/consume\x12z\n" +
 	"\fCommitOffset\x12\".sluice.log.v1.CommitOffsetRequest\x1a#.sluice.log.v1.CommitOffsetResponse\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/groups/{group}/commit\x12r\n" +
 	"\n" +
-	"GetOffsets\x12 .sluice.log.v1.GetOffsetsRequest\x1a!.sluice.log.v1.GetOffsetsResponse\"\x1f\x82\xd3\xe4\x93\x02\x19\x12\x17/groups/{group}/offsetsB\xac\x01\n" +
+	"GetOffsets\x12 .sluice.log.v1.GetOffsetsRequest\x1a!.sluice.log.v1.GetOffsetsResponse\"\x1f\x82\xd3\xe4\x93\x02\x19\x12\x17/groups/{group}/offsets\x12o\n" +
+	"\tJoinGroup\x12\x1f.sluice.log.v1.JoinGroupRequest\x1a .sluice.log.v1.JoinGroupResponse\"\x1f\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/groups/{group}/join\x12t\n" +
+	"\tHeartbeat\x12\x1f.sluice.log.v1.HeartbeatRequest\x1a .sluice.log.v1.HeartbeatResponse\"$\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/groups/{group}/heartbeat\x12s\n" +
+	"\n" +
+	"LeaveGroup\x12 .sluice.log.v1.LeaveGroupRequest\x1a!.sluice.log.v1.LeaveGroupResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/groups/{group}/leave\x12~\n" +
+	"\rGetAssignment\x12#.sluice.log.v1.GetAssignmentRequest\x1a$.sluice.log.v1.GetAssignmentResponse\"\"\x82\xd3\xe4\x93\x02\x1c\x12\x1a/groups/{group}/assignmentB\xac\x01\n" +
 	"\x11com.sluice.log.v1B\n" +
 	"GroupProtoP\x01Z5github.com/sluiceio/sluice/gen/go/sluice/log/v1;logv1\xa2\x02\x03SLX\xaa\x02\rSluice.Log.V1\xca\x02\rSluice\\Log\\V1\xe2\x02\x19Sluice\\Log\\V1\\GPBMetadata\xea\x02\x0fSluice::Log::V1b\x06proto3"
 
@@ -476,35 +1017,54 @@ func file_sluice_log_v1_group_proto_rawDescGZIP() []byte {
 	return file_sluice_log_v1_group_proto_rawDescData
 }
 
-var file_sluice_log_v1_group_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_sluice_log_v1_group_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_sluice_log_v1_group_proto_goTypes = []any{
-	(*ConsumeGroupRequest)(nil),  // 0: sluice.log.v1.ConsumeGroupRequest
-	(*ConsumeGroupResponse)(nil), // 1: sluice.log.v1.ConsumeGroupResponse
-	(*CommitOffsetRequest)(nil),  // 2: sluice.log.v1.CommitOffsetRequest
-	(*CommitOffsetResponse)(nil), // 3: sluice.log.v1.CommitOffsetResponse
-	(*GetOffsetsRequest)(nil),    // 4: sluice.log.v1.GetOffsetsRequest
-	(*PartitionOffsets)(nil),     // 5: sluice.log.v1.PartitionOffsets
-	(*GetOffsetsResponse)(nil),   // 6: sluice.log.v1.GetOffsetsResponse
-	nil,                          // 7: sluice.log.v1.PartitionOffsets.PartitionsEntry
-	nil,                          // 8: sluice.log.v1.GetOffsetsResponse.OffsetsEntry
-	(*ConsumeResponse)(nil),      // 9: sluice.log.v1.ConsumeResponse
+	(*ConsumeGroupRequest)(nil),   // 0: sluice.log.v1.ConsumeGroupRequest
+	(*ConsumeGroupResponse)(nil),  // 1: sluice.log.v1.ConsumeGroupResponse
+	(*CommitOffsetRequest)(nil),   // 2: sluice.log.v1.CommitOffsetRequest
+	(*CommitOffsetResponse)(nil),  // 3: sluice.log.v1.CommitOffsetResponse
+	(*GetOffsetsRequest)(nil),     // 4: sluice.log.v1.GetOffsetsRequest
+	(*PartitionOffsets)(nil),      // 5: sluice.log.v1.PartitionOffsets
+	(*GetOffsetsResponse)(nil),    // 6: sluice.log.v1.GetOffsetsResponse
+	(*TopicPartition)(nil),        // 7: sluice.log.v1.TopicPartition
+	(*JoinGroupRequest)(nil),      // 8: sluice.log.v1.JoinGroupRequest
+	(*JoinGroupResponse)(nil),     // 9: sluice.log.v1.JoinGroupResponse
+	(*HeartbeatRequest)(nil),      // 10: sluice.log.v1.HeartbeatRequest
+	(*HeartbeatResponse)(nil),     // 11: sluice.log.v1.HeartbeatResponse
+	(*LeaveGroupRequest)(nil),     // 12: sluice.log.v1.LeaveGroupRequest
+	(*LeaveGroupResponse)(nil),    // 13: sluice.log.v1.LeaveGroupResponse
+	(*GetAssignmentRequest)(nil),  // 14: sluice.log.v1.GetAssignmentRequest
+	(*GetAssignmentResponse)(nil), // 15: sluice.log.v1.GetAssignmentResponse
+	nil,                           // 16: sluice.log.v1.PartitionOffsets.PartitionsEntry
+	nil,                           // 17: sluice.log.v1.GetOffsetsResponse.OffsetsEntry
+	(*ConsumeResponse)(nil),       // 18: sluice.log.v1.ConsumeResponse
 }
 var file_sluice_log_v1_group_proto_depIdxs = []int32{
-	9, // 0: sluice.log.v1.ConsumeGroupResponse.result:type_name -> sluice.log.v1.ConsumeResponse
-	7, // 1: sluice.log.v1.PartitionOffsets.partitions:type_name -> sluice.log.v1.PartitionOffsets.PartitionsEntry
-	8, // 2: sluice.log.v1.GetOffsetsResponse.offsets:type_name -> sluice.log.v1.GetOffsetsResponse.OffsetsEntry
-	5, // 3: sluice.log.v1.GetOffsetsResponse.OffsetsEntry.value:type_name -> sluice.log.v1.PartitionOffsets
-	0, // 4: sluice.log.v1.GroupService.ConsumeGroup:input_type -> sluice.log.v1.ConsumeGroupRequest
-	2, // 5: sluice.log.v1.GroupService.CommitOffset:input_type -> sluice.log.v1.CommitOffsetRequest
-	4, // 6: sluice.log.v1.GroupService.GetOffsets:input_type -> sluice.log.v1.GetOffsetsRequest
-	1, // 7: sluice.log.v1.GroupService.ConsumeGroup:output_type -> sluice.log.v1.ConsumeGroupResponse
-	3, // 8: sluice.log.v1.GroupService.CommitOffset:output_type -> sluice.log.v1.CommitOffsetResponse
-	6, // 9: sluice.log.v1.GroupService.GetOffsets:output_type -> sluice.log.v1.GetOffsetsResponse
-	7, // [7:10] is the sub-list for method output_type
-	4, // [4:7] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	18, // 0: sluice.log.v1.ConsumeGroupResponse.result:type_name -> sluice.log.v1.ConsumeResponse
+	16, // 1: sluice.log.v1.PartitionOffsets.partitions:type_name -> sluice.log.v1.PartitionOffsets.PartitionsEntry
+	17, // 2: sluice.log.v1.GetOffsetsResponse.offsets:type_name -> sluice.log.v1.GetOffsetsResponse.OffsetsEntry
+	7,  // 3: sluice.log.v1.JoinGroupResponse.assignment:type_name -> sluice.log.v1.TopicPartition
+	7,  // 4: sluice.log.v1.GetAssignmentResponse.assignment:type_name -> sluice.log.v1.TopicPartition
+	5,  // 5: sluice.log.v1.GetOffsetsResponse.OffsetsEntry.value:type_name -> sluice.log.v1.PartitionOffsets
+	0,  // 6: sluice.log.v1.GroupService.ConsumeGroup:input_type -> sluice.log.v1.ConsumeGroupRequest
+	2,  // 7: sluice.log.v1.GroupService.CommitOffset:input_type -> sluice.log.v1.CommitOffsetRequest
+	4,  // 8: sluice.log.v1.GroupService.GetOffsets:input_type -> sluice.log.v1.GetOffsetsRequest
+	8,  // 9: sluice.log.v1.GroupService.JoinGroup:input_type -> sluice.log.v1.JoinGroupRequest
+	10, // 10: sluice.log.v1.GroupService.Heartbeat:input_type -> sluice.log.v1.HeartbeatRequest
+	12, // 11: sluice.log.v1.GroupService.LeaveGroup:input_type -> sluice.log.v1.LeaveGroupRequest
+	14, // 12: sluice.log.v1.GroupService.GetAssignment:input_type -> sluice.log.v1.GetAssignmentRequest
+	1,  // 13: sluice.log.v1.GroupService.ConsumeGroup:output_type -> sluice.log.v1.ConsumeGroupResponse
+	3,  // 14: sluice.log.v1.GroupService.CommitOffset:output_type -> sluice.log.v1.CommitOffsetResponse
+	6,  // 15: sluice.log.v1.GroupService.GetOffsets:output_type -> sluice.log.v1.GetOffsetsResponse
+	9,  // 16: sluice.log.v1.GroupService.JoinGroup:output_type -> sluice.log.v1.JoinGroupResponse
+	11, // 17: sluice.log.v1.GroupService.Heartbeat:output_type -> sluice.log.v1.HeartbeatResponse
+	13, // 18: sluice.log.v1.GroupService.LeaveGroup:output_type -> sluice.log.v1.LeaveGroupResponse
+	15, // 19: sluice.log.v1.GroupService.GetAssignment:output_type -> sluice.log.v1.GetAssignmentResponse
+	13, // [13:20] is the sub-list for method output_type
+	6,  // [6:13] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_sluice_log_v1_group_proto_init() }
@@ -515,13 +1075,15 @@ func file_sluice_log_v1_group_proto_init() {
 	file_sluice_log_v1_log_proto_init()
 	file_sluice_log_v1_group_proto_msgTypes[0].OneofWrappers = []any{}
 	file_sluice_log_v1_group_proto_msgTypes[2].OneofWrappers = []any{}
+	file_sluice_log_v1_group_proto_msgTypes[8].OneofWrappers = []any{}
+	file_sluice_log_v1_group_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_log_v1_group_proto_rawDesc), len(file_sluice_log_v1_group_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,9 +19,13 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	GroupService_ConsumeGroup_FullMethodName = "/sluice.log.v1.GroupService/ConsumeGroup"
-	GroupService_CommitOffset_FullMethodName = "/sluice.log.v1.GroupService/CommitOffset"
-	GroupService_GetOffsets_FullMethodName   = "/sluice.log.v1.GroupService/GetOffsets"
+	GroupService_ConsumeGroup_FullMethodName  = "/sluice.log.v1.GroupService/ConsumeGroup"
+	GroupService_CommitOffset_FullMethodName  = "/sluice.log.v1.GroupService/CommitOffset"
+	GroupService_GetOffsets_FullMethodName    = "/sluice.log.v1.GroupService/GetOffsets"
+	GroupService_JoinGroup_FullMethodName     = "/sluice.log.v1.GroupService/JoinGroup"
+	GroupService_Heartbeat_FullMethodName     = "/sluice.log.v1.GroupService/Heartbeat"
+	GroupService_LeaveGroup_FullMethodName    = "/sluice.log.v1.GroupService/LeaveGroup"
+	GroupService_GetAssignment_FullMethodName = "/sluice.log.v1.GroupService/GetAssignment"
 )
 
 // GroupServiceClient is the client API for GroupService service.
@@ -39,6 +43,18 @@ type GroupServiceClient interface {
 	// GetOffsets returns the group's committed offsets on the topics that the
 	// caller may read.
 	GetOffsets(ctx context.Context, in *GetOffsetsRequest, opts ...grpc.CallOption) (*GetOffsetsResponse, error)
+	// JoinGroup makes the caller a member, or renews what a member reads, and
+	// returns its share of the partitions. INVALID_ARGUMENT for none or more than
+	// 100 topics; PERMISSION_DENIED when group or member belong to another key.
+	JoinGroup(ctx context.Context, in *JoinGroupRequest, opts ...grpc.CallOption) (*JoinGroupResponse, error)
+	// Heartbeat keeps a member in its group and tells it of a rebalance.
+	Heartbeat(ctx context.Context, in *HeartbeatRequest, opts ...grpc.CallOption) (*HeartbeatResponse, error)
+	// LeaveGroup takes a member out of its group, which rebalances. A member that
+	// is not there is none any more: that is no error.
+	LeaveGroup(ctx context.Context, in *LeaveGroupRequest, opts ...grpc.CallOption) (*LeaveGroupResponse, error)
+	// GetAssignment returns a member's current partitions. NOT_FOUND for a member
+	// that is not there.
+	GetAssignment(ctx context.Context, in *GetAssignmentRequest, opts ...grpc.CallOption) (*GetAssignmentResponse, error)
 }
 
 type groupServiceClient struct {
@@ -79,6 +95,46 @@ func (c *groupServiceClient) GetOffsets(ctx context.Context, in *GetOffsetsReque
 	return out, nil
 }
 
+func (c *groupServiceClient) JoinGroup(ctx context.Context, in *JoinGroupRequest, opts ...grpc.CallOption) (*JoinGroupResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(JoinGroupResponse)
+	err := c.cc.Invoke(ctx, GroupService_JoinGroup_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *groupServiceClient) Heartbeat(ctx context.Context, in *HeartbeatRequest, opts ...grpc.CallOption) (*HeartbeatResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(HeartbeatResponse)
+	err := c.cc.Invoke(ctx, GroupService_Heartbeat_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *groupServiceClient) LeaveGroup(ctx context.Context, in *LeaveGroupRequest, opts ...grpc.CallOption) (*LeaveGroupResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(LeaveGroupResponse)
+	err := c.cc.Invoke(ctx, GroupService_LeaveGroup_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *groupServiceClient) GetAssignment(ctx context.Context, in *GetAssignmentRequest, opts ...grpc.CallOption) (*GetAssignmentResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetAssignmentResponse)
+	err := c.cc.Invoke(ctx, GroupService_GetAssignment_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // GroupServiceServer is the server API for GroupService service.
 // All implementations must embed UnimplementedGroupServiceServer
 // for forward compatibility.
@@ -94,6 +150,18 @@ type GroupServiceServer interface {
 	// GetOffsets returns the group's committed offsets on the topics that the
 	// caller may read.
 	GetOffsets(context.Context, *GetOffsetsRequest) (*GetOffsetsResponse, error)
+	// JoinGroup makes the caller a member, or renews what a member reads, and
+	// returns its share of the partitions. INVALID_ARGUMENT for none or more than
+	// 100 topics; PERMISSION_DENIED when group or member belong to another key.
+	JoinGroup(context.Context, *JoinGroupRequest) (*JoinGroupResponse, error)
+	// Heartbeat keeps a member in its group and tells it of a rebalance.
+	Heartbeat(context.Context, *HeartbeatRequest) (*HeartbeatResponse, error)
+	// LeaveGroup takes a member out of its group, which rebalances. A member that
+	// is not there is none any more: that is no error.
+	LeaveGroup(context.Context, *LeaveGroupRequest) (*LeaveGroupResponse, error)
+	// GetAssignment returns a member's current partitions. NOT_FOUND for a member
+	// that is not there.
+	GetAssignment(context.Context, *GetAssignmentRequest) (*GetAssignmentResponse, error)
 	mustEmbedUnimplementedGroupServiceServer()
 }
 
@@ -112,6 +180,18 @@ func (UnimplementedGroupServiceServer) CommitOffset(context.Context, *CommitOffs
 }
 func (UnimplementedGroupServiceServer) GetOffsets(context.Context, *GetOffsetsRequest) (*GetOffsetsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetOffsets not implemented")
+}
+func (UnimplementedGroupServiceServer) JoinGroup(context.Context, *JoinGroupRequest) (*JoinGroupResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method JoinGroup not implemented")
+}
+func (UnimplementedGroupServiceServer) Heartbeat(context.Context, *HeartbeatRequest) (*HeartbeatResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Heartbeat not implemented")
+}
+func (UnimplementedGroupServiceServer) LeaveGroup(context.Context, *LeaveGroupRequest) (*LeaveGroupResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method LeaveGroup not implemented")
+}
+func (UnimplementedGroupServiceServer) GetAssignment(context.Context, *GetAssignmentRequest) (*GetAssignmentResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetAssignment not implemented")
 }
 func (UnimplementedGroupServiceServer) mustEmbedUnimplementedGroupServiceServer() {}
 func (UnimplementedGroupServiceServer) testEmbeddedByValue()                      {}
@@ -188,6 +268,78 @@ func _GroupService_GetOffsets_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _GroupService_JoinGroup_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(JoinGroupRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(GroupServiceServer).JoinGroup(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: GroupService_JoinGroup_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(GroupServiceServer).JoinGroup(ctx, req.(*JoinGroupRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _GroupService_Heartbeat_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(HeartbeatRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(GroupServiceServer).Heartbeat(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: GroupService_Heartbeat_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(GroupServiceServer).Heartbeat(ctx, req.(*HeartbeatRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _GroupService_LeaveGroup_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(LeaveGroupRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(GroupServiceServer).LeaveGroup(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: GroupService_LeaveGroup_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(GroupServiceServer).LeaveGroup(ctx, req.(*LeaveGroupRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _GroupService_GetAssignment_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetAssignmentRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(GroupServiceServer).GetAssignment(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: GroupService_GetAssignment_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(GroupServiceServer).GetAssignment(ctx, req.(*GetAssignmentRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // GroupService_ServiceDesc is the grpc.ServiceDesc for GroupService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -206,6 +358,22 @@ var GroupService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetOffsets",
 			Handler:    _GroupService_GetOffsets_Handler,
+		},
+		{
+			MethodName: "JoinGroup",
+			Handler:    _GroupService_JoinGroup_Handler,
+		},
+		{
+			MethodName: "Heartbeat",
+			Handler:    _GroupService_Heartbeat_Handler,
+		},
+		{
+			MethodName: "LeaveGroup",
+			Handler:    _GroupService_LeaveGroup_Handler,
+		},
+		{
+			MethodName: "GetAssignment",
+			Handler:    _GroupService_GetAssignment_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -50,6 +50,26 @@ class GroupServiceStub:
                 request_serializer=sluice_dot_log_dot_v1_dot_group__pb2.GetOffsetsRequest.SerializeToString,
                 response_deserializer=sluice_dot_log_dot_v1_dot_group__pb2.GetOffsetsResponse.FromString,
                 _registered_method=True)
+        self.JoinGroup = channel.unary_unary(
+                '/sluice.log.v1.GroupService/JoinGroup',
+                request_serializer=sluice_dot_log_dot_v1_dot_group__pb2.JoinGroupRequest.SerializeToString,
+                response_deserializer=sluice_dot_log_dot_v1_dot_group__pb2.JoinGroupResponse.FromString,
+                _registered_method=True)
+        self.Heartbeat = channel.unary_unary(
+                '/sluice.log.v1.GroupService/Heartbeat',
+                request_serializer=sluice_dot_log_dot_v1_dot_group__pb2.HeartbeatRequest.SerializeToString,
+                response_deserializer=sluice_dot_log_dot_v1_dot_group__pb2.HeartbeatResponse.FromString,
+                _registered_method=True)
+        self.LeaveGroup = channel.unary_unary(
+                '/sluice.log.v1.GroupService/LeaveGroup',
+                request_serializer=sluice_dot_log_dot_v1_dot_group__pb2.LeaveGroupRequest.SerializeToString,
+                response_deserializer=sluice_dot_log_dot_v1_dot_group__pb2.LeaveGroupResponse.FromString,
+                _registered_method=True)
+        self.GetAssignment = channel.unary_unary(
+                '/sluice.log.v1.GroupService/GetAssignment',
+                request_serializer=sluice_dot_log_dot_v1_dot_group__pb2.GetAssignmentRequest.SerializeToString,
+                response_deserializer=sluice_dot_log_dot_v1_dot_group__pb2.GetAssignmentResponse.FromString,
+                _registered_method=True)
 
 
 class GroupServiceServicer:
@@ -80,6 +100,38 @@ class GroupServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def JoinGroup(self, request, context):
+        """JoinGroup makes the caller a member, or renews what a member reads, and
+        returns its share of the partitions. INVALID_ARGUMENT for none or more than
+        100 topics; PERMISSION_DENIED when group or member belong to another key.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Heartbeat(self, request, context):
+        """Heartbeat keeps a member in its group and tells it of a rebalance.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LeaveGroup(self, request, context):
+        """LeaveGroup takes a member out of its group, which rebalances. A member that
+        is not there is none any more: that is no error.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetAssignment(self, request, context):
+        """GetAssignment returns a member's current partitions. NOT_FOUND for a member
+        that is not there.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_GroupServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -97,6 +149,26 @@ def add_GroupServiceServicer_to_server(servicer, server):
                     servicer.GetOffsets,
                     request_deserializer=sluice_dot_log_dot_v1_dot_group__pb2.GetOffsetsRequest.FromString,
                     response_serializer=sluice_dot_log_dot_v1_dot_group__pb2.GetOffsetsResponse.SerializeToString,
+            ),
+            'JoinGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.JoinGroup,
+                    request_deserializer=sluice_dot_log_dot_v1_dot_group__pb2.JoinGroupRequest.FromString,
+                    response_serializer=sluice_dot_log_dot_v1_dot_group__pb2.JoinGroupResponse.SerializeToString,
+            ),
+            'Heartbeat': grpc.unary_unary_rpc_method_handler(
+                    servicer.Heartbeat,
+                    request_deserializer=sluice_dot_log_dot_v1_dot_group__pb2.HeartbeatRequest.FromString,
+                    response_serializer=sluice_dot_log_dot_v1_dot_group__pb2.HeartbeatResponse.SerializeToString,
+            ),
+            'LeaveGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.LeaveGroup,
+                    request_deserializer=sluice_dot_log_dot_v1_dot_group__pb2.LeaveGroupRequest.FromString,
+                    response_serializer=sluice_dot_log_dot_v1_dot_group__pb2.LeaveGroupResponse.SerializeToString,
+            ),
+            'GetAssignment': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetAssignment,
+                    request_deserializer=sluice_dot_log_dot_v1_dot_group__pb2.GetAssignmentRequest.FromString,
+                    response_serializer=sluice_dot_log_dot_v1_dot_group__pb2.GetAssignmentResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -181,6 +253,114 @@ class GroupService:
             '/sluice.log.v1.GroupService/GetOffsets',
             sluice_dot_log_dot_v1_dot_group__pb2.GetOffsetsRequest.SerializeToString,
             sluice_dot_log_dot_v1_dot_group__pb2.GetOffsetsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def JoinGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sluice.log.v1.GroupService/JoinGroup',
+            sluice_dot_log_dot_v1_dot_group__pb2.JoinGroupRequest.SerializeToString,
+            sluice_dot_log_dot_v1_dot_group__pb2.JoinGroupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Heartbeat(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sluice.log.v1.GroupService/Heartbeat',
+            sluice_dot_log_dot_v1_dot_group__pb2.HeartbeatRequest.SerializeToString,
+            sluice_dot_log_dot_v1_dot_group__pb2.HeartbeatResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LeaveGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sluice.log.v1.GroupService/LeaveGroup',
+            sluice_dot_log_dot_v1_dot_group__pb2.LeaveGroupRequest.SerializeToString,
+            sluice_dot_log_dot_v1_dot_group__pb2.LeaveGroupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetAssignment(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sluice.log.v1.GroupService/GetAssignment',
+            sluice_dot_log_dot_v1_dot_group__pb2.GetAssignmentRequest.SerializeToString,
+            sluice_dot_log_dot_v1_dot_group__pb2.GetAssignmentResponse.FromString,
             options,
             channel_credentials,
             insecure,

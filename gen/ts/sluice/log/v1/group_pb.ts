@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file sluice/log/v1/group.proto.
  */
 export const file_sluice_log_v1_group: GenFile = /*@__PURE__*/
-  fileDesc("ChlzbHVpY2UvbG9nL3YxL2dyb3VwLnByb3RvEg1zbHVpY2UubG9nLnYxIvsBChNDb25zdW1lR3JvdXBSZXF1ZXN0Eg0KBWdyb3VwGAEgASgJEg0KBXRvcGljGAIgASgJEhYKCXBhcnRpdGlvbhgDIAEoBUgAiAEBEhgKC21heF9yZWNvcmRzGAQgASgFSAGIAQESFgoJbWF4X2J5dGVzGAUgASgFSAKIAQESEAoIZW5jb2RpbmcYBiABKAkSFAoMa2V5X2VuY29kaW5nGAcgASgJEhgKC21heF93YWl0X21zGAggASgFSAOIAQFCDAoKX3BhcnRpdGlvbkIOCgxfbWF4X3JlY29yZHNCDAoKX21heF9ieXRlc0IOCgxfbWF4X3dhaXRfbXMiRgoUQ29uc3VtZUdyb3VwUmVzcG9uc2USLgoGcmVzdWx0GAEgASgLMh4uc2x1aWNlLmxvZy52MS5Db25zdW1lUmVzcG9uc2UieQoTQ29tbWl0T2Zmc2V0UmVxdWVzdBINCgVncm91cBgBIAEoCRINCgV0b3BpYxgCIAEoCRIWCglwYXJ0aXRpb24YAyABKAVIAIgBARITCgZvZmZzZXQYBCABKANIAYgBAUIMCgpfcGFydGl0aW9uQgkKB19vZmZzZXQiFgoUQ29tbWl0T2Zmc2V0UmVzcG9uc2UiIgoRR2V0T2Zmc2V0c1JlcXVlc3QSDQoFZ3JvdXAYASABKAkikgEKEFBhcnRpdGlvbk9mZnNldHMSSwoKcGFydGl0aW9ucxgBIAMoCzIvLnNsdWljZS5sb2cudjEuUGFydGl0aW9uT2Zmc2V0cy5QYXJ0aXRpb25zRW50cnlCBorJGAIIARoxCg9QYXJ0aXRpb25zRW50cnkSCwoDa2V5GAEgASgFEg0KBXZhbHVlGAIgASgDOgI4ASKmAQoSR2V0T2Zmc2V0c1Jlc3BvbnNlEj8KB29mZnNldHMYASADKAsyLi5zbHVpY2UubG9nLnYxLkdldE9mZnNldHNSZXNwb25zZS5PZmZzZXRzRW50cnkaTwoMT2Zmc2V0c0VudHJ5EgsKA2tleRgBIAEoCRIuCgV2YWx1ZRgCIAEoCzIfLnNsdWljZS5sb2cudjEuUGFydGl0aW9uT2Zmc2V0czoCOAEygQMKDEdyb3VwU2VydmljZRKAAQoMQ29uc3VtZUdyb3VwEiIuc2x1aWNlLmxvZy52MS5Db25zdW1lR3JvdXBSZXF1ZXN0GiMuc2x1aWNlLmxvZy52MS5Db25zdW1lR3JvdXBSZXNwb25zZSIngtPkkwIhYgZyZXN1bHQSFy9ncm91cHMve2dyb3VwfS9jb25zdW1lEnoKDENvbW1pdE9mZnNldBIiLnNsdWljZS5sb2cudjEuQ29tbWl0T2Zmc2V0UmVxdWVzdBojLnNsdWljZS5sb2cudjEuQ29tbWl0T2Zmc2V0UmVzcG9uc2UiIYLT5JMCGzoBKiIWL2dyb3Vwcy97Z3JvdXB9L2NvbW1pdBJyCgpHZXRPZmZzZXRzEiAuc2x1aWNlLmxvZy52MS5HZXRPZmZzZXRzUmVxdWVzdBohLnNsdWljZS5sb2cudjEuR2V0T2Zmc2V0c1Jlc3BvbnNlIh+C0+STAhkSFy9ncm91cHMve2dyb3VwfS9vZmZzZXRzQqwBChFjb20uc2x1aWNlLmxvZy52MUIKR3JvdXBQcm90b1ABWjVnaXRodWIuY29tL3NsdWljZWlvL3NsdWljZS9nZW4vZ28vc2x1aWNlL2xvZy92MTtsb2d2MaICA1NMWKoCDVNsdWljZS5Mb2cuVjHKAg1TbHVpY2VcTG9nXFYx4gIZU2x1aWNlXExvZ1xWMVxHUEJNZXRhZGF0YeoCD1NsdWljZTo6TG9nOjpWMWIGcHJvdG8z", [file_google_api_annotations, file_sluice_api_v1_json, file_sluice_log_v1_log]);
+  fileDesc("ChlzbHVpY2UvbG9nL3YxL2dyb3VwLnByb3RvEg1zbHVpY2UubG9nLnYxIvsBChNDb25zdW1lR3JvdXBSZXF1ZXN0Eg0KBWdyb3VwGAEgASgJEg0KBXRvcGljGAIgASgJEhYKCXBhcnRpdGlvbhgDIAEoBUgAiAEBEhgKC21heF9yZWNvcmRzGAQgASgFSAGIAQESFgoJbWF4X2J5dGVzGAUgASgFSAKIAQESEAoIZW5jb2RpbmcYBiABKAkSFAoMa2V5X2VuY29kaW5nGAcgASgJEhgKC21heF93YWl0X21zGAggASgFSAOIAQFCDAoKX3BhcnRpdGlvbkIOCgxfbWF4X3JlY29yZHNCDAoKX21heF9ieXRlc0IOCgxfbWF4X3dhaXRfbXMiRgoUQ29uc3VtZUdyb3VwUmVzcG9uc2USLgoGcmVzdWx0GAEgASgLMh4uc2x1aWNlLmxvZy52MS5Db25zdW1lUmVzcG9uc2UieQoTQ29tbWl0T2Zmc2V0UmVxdWVzdBINCgVncm91cBgBIAEoCRINCgV0b3BpYxgCIAEoCRIWCglwYXJ0aXRpb24YAyABKAVIAIgBARITCgZvZmZzZXQYBCABKANIAYgBAUIMCgpfcGFydGl0aW9uQgkKB19vZmZzZXQiFgoUQ29tbWl0T2Zmc2V0UmVzcG9uc2UiIgoRR2V0T2Zmc2V0c1JlcXVlc3QSDQoFZ3JvdXAYASABKAkikgEKEFBhcnRpdGlvbk9mZnNldHMSSwoKcGFydGl0aW9ucxgBIAMoCzIvLnNsdWljZS5sb2cudjEuUGFydGl0aW9uT2Zmc2V0cy5QYXJ0aXRpb25zRW50cnlCBorJGAIIARoxCg9QYXJ0aXRpb25zRW50cnkSCwoDa2V5GAEgASgFEg0KBXZhbHVlGAIgASgDOgI4ASKmAQoSR2V0T2Zmc2V0c1Jlc3BvbnNlEj8KB29mZnNldHMYASADKAsyLi5zbHVpY2UubG9nLnYxLkdldE9mZnNldHNSZXNwb25zZS5PZmZzZXRzRW50cnkaTwoMT2Zmc2V0c0VudHJ5EgsKA2tleRgBIAEoCRIuCgV2YWx1ZRgCIAEoCzIfLnNsdWljZS5sb2cudjEuUGFydGl0aW9uT2Zmc2V0czoCOAEiMgoOVG9waWNQYXJ0aXRpb24SDQoFdG9waWMYASABKAkSEQoJcGFydGl0aW9uGAIgASgFIlcKEEpvaW5Hcm91cFJlcXVlc3QSDQoFZ3JvdXAYASABKAkSDgoGdG9waWNzGAIgAygJEhYKCW1lbWJlcl9pZBgDIAEoCUgAiAEBQgwKCl9tZW1iZXJfaWQibQoRSm9pbkdyb3VwUmVzcG9uc2USEQoJbWVtYmVyX2lkGAEgASgJEhIKCmdlbmVyYXRpb24YAiABKAMSMQoKYXNzaWdubWVudBgDIAMoCzIdLnNsdWljZS5sb2cudjEuVG9waWNQYXJ0aXRpb24iSAoQSGVhcnRiZWF0UmVxdWVzdBINCgVncm91cBgBIAEoCRIRCgltZW1iZXJfaWQYAiABKAkSEgoKZ2VuZXJhdGlvbhgDIAEoAyKDAQoRSGVhcnRiZWF0UmVzcG9uc2USDgoGc3RhdHVzGAEgASgJEhcKCmdlbmVyYXRpb24YAiABKANIAIgBARIfChJjdXJyZW50X2dlbmVyYXRpb24YAyABKANIAYgBAUINCgtfZ2VuZXJhdGlvbkIVChNfY3VycmVudF9nZW5lcmF0aW9uIjUKEUxlYXZlR3JvdXBSZXF1ZXN0Eg0KBWdyb3VwGAEgASgJEhEKCW1lbWJlcl9pZBgCIAEoCSIUChJMZWF2ZUdyb3VwUmVzcG9uc2UiOAoUR2V0QXNzaWdubWVudFJlcXVlc3QSDQoFZ3JvdXAYASABKAkSEQoJbWVtYmVyX2lkGAIgASgJIl4KFUdldEFzc2lnbm1lbnRSZXNwb25zZRISCgpnZW5lcmF0aW9uGAEgASgDEjEKCmFzc2lnbm1lbnQYAiADKAsyHS5zbHVpY2UubG9nLnYxLlRvcGljUGFydGl0aW9uMt0GCgxHcm91cFNlcnZpY2USgAEKDENvbnN1bWVHcm91cBIiLnNsdWljZS5sb2cudjEuQ29uc3VtZUdyb3VwUmVxdWVzdBojLnNsdWljZS5sb2cudjEuQ29uc3VtZUdyb3VwUmVzcG9uc2UiJ4LT5JMCIWIGcmVzdWx0EhcvZ3JvdXBzL3tncm91cH0vY29uc3VtZRJ6CgxDb21taXRPZmZzZXQSIi5zbHVpY2UubG9nLnYxLkNvbW1pdE9mZnNldFJlcXVlc3QaIy5zbHVpY2UubG9nLnYxLkNvbW1pdE9mZnNldFJlc3BvbnNlIiGC0+STAhs6ASoiFi9ncm91cHMve2dyb3VwfS9jb21taXQScgoKR2V0T2Zmc2V0cxIgLnNsdWljZS5sb2cudjEuR2V0T2Zmc2V0c1JlcXVlc3QaIS5zbHVpY2UubG9nLnYxLkdldE9mZnNldHNSZXNwb25zZSIfgtPkkwIZEhcvZ3JvdXBzL3tncm91cH0vb2Zmc2V0cxJvCglKb2luR3JvdXASHy5zbHVpY2UubG9nLnYxLkpvaW5Hcm91cFJlcXVlc3QaIC5zbHVpY2UubG9nLnYxLkpvaW5Hcm91cFJlc3BvbnNlIh+C0+STAhk6ASoiFC9ncm91cHMve2dyb3VwfS9qb2luEnQKCUhlYXJ0YmVhdBIfLnNsdWljZS5sb2cudjEuSGVhcnRiZWF0UmVxdWVzdBogLnNsdWljZS5sb2cudjEuSGVhcnRiZWF0UmVzcG9uc2UiJILT5JMCHjoBKiIZL2dyb3Vwcy97Z3JvdXB9L2hlYXJ0YmVhdBJzCgpMZWF2ZUdyb3VwEiAuc2x1aWNlLmxvZy52MS5MZWF2ZUdyb3VwUmVxdWVzdBohLnNsdWljZS5sb2cudjEuTGVhdmVHcm91cFJlc3BvbnNlIiCC0+STAho6ASoiFS9ncm91cHMve2dyb3VwfS9sZWF2ZRJ+Cg1HZXRBc3NpZ25tZW50EiMuc2x1aWNlLmxvZy52MS5HZXRBc3NpZ25tZW50UmVxdWVzdBokLnNsdWljZS5sb2cudjEuR2V0QXNzaWdubWVudFJlc3BvbnNlIiKC0+STAhwSGi9ncm91cHMve2dyb3VwfS9hc3NpZ25tZW50QqwBChFjb20uc2x1aWNlLmxvZy52MUIKR3JvdXBQcm90b1ABWjVnaXRodWIuY29tL3NsdWljZWlvL3NsdWljZS9nZW4vZ28vc2x1aWNlL2xvZy92MTtsb2d2MaICA1NMWKoCDVNsdWljZS5Mb2cuVjHKAg1TbHVpY2VcTG9nXFYx4gIZU2x1aWNlXExvZ1xWMVxHUEJNZXRhZGF0YeoCD1NsdWljZTo6TG9nOjpWMWIGcHJvdG8z", [file_google_api_annotations, file_sluice_api_v1_json, file_sluice_log_v1_log]);
 
 /**
  * @generated from message sluice.log.v1.ConsumeGroupRequest
@@ -196,6 +196,229 @@ export const GetOffsetsResponseSchema: GenMessage<GetOffsetsResponse> = /*@__PUR
   messageDesc(file_sluice_log_v1_group, 6);
 
 /**
+ * TopicPartition names a partition that a member reads.
+ *
+ * @generated from message sluice.log.v1.TopicPartition
+ */
+export type TopicPartition = Message<"sluice.log.v1.TopicPartition"> & {
+  /**
+   * @generated from field: string topic = 1;
+   */
+  topic: string;
+
+  /**
+   * @generated from field: int32 partition = 2;
+   */
+  partition: number;
+};
+
+/**
+ * Describes the message sluice.log.v1.TopicPartition.
+ * Use `create(TopicPartitionSchema)` to create a new message.
+ */
+export const TopicPartitionSchema: GenMessage<TopicPartition> = /*@__PURE__*/
+  messageDesc(file_sluice_log_v1_group, 7);
+
+/**
+ * @generated from message sluice.log.v1.JoinGroupRequest
+ */
+export type JoinGroupRequest = Message<"sluice.log.v1.JoinGroupRequest"> & {
+  /**
+   * @generated from field: string group = 1;
+   */
+  group: string;
+
+  /**
+   * 1 to 100 topics, all readable by the key.
+   *
+   * @generated from field: repeated string topics = 2;
+   */
+  topics: string[];
+
+  /**
+   * The member's id from an earlier join; unset or null for a new member.
+   *
+   * @generated from field: optional string member_id = 3;
+   */
+  memberId?: string | undefined;
+};
+
+/**
+ * Describes the message sluice.log.v1.JoinGroupRequest.
+ * Use `create(JoinGroupRequestSchema)` to create a new message.
+ */
+export const JoinGroupRequestSchema: GenMessage<JoinGroupRequest> = /*@__PURE__*/
+  messageDesc(file_sluice_log_v1_group, 8);
+
+/**
+ * @generated from message sluice.log.v1.JoinGroupResponse
+ */
+export type JoinGroupResponse = Message<"sluice.log.v1.JoinGroupResponse"> & {
+  /**
+   * @generated from field: string member_id = 1;
+   */
+  memberId: string;
+
+  /**
+   * Grows with each rebalance.
+   *
+   * @generated from field: int64 generation = 2;
+   */
+  generation: bigint;
+
+  /**
+   * @generated from field: repeated sluice.log.v1.TopicPartition assignment = 3;
+   */
+  assignment: TopicPartition[];
+};
+
+/**
+ * Describes the message sluice.log.v1.JoinGroupResponse.
+ * Use `create(JoinGroupResponseSchema)` to create a new message.
+ */
+export const JoinGroupResponseSchema: GenMessage<JoinGroupResponse> = /*@__PURE__*/
+  messageDesc(file_sluice_log_v1_group, 9);
+
+/**
+ * @generated from message sluice.log.v1.HeartbeatRequest
+ */
+export type HeartbeatRequest = Message<"sluice.log.v1.HeartbeatRequest"> & {
+  /**
+   * @generated from field: string group = 1;
+   */
+  group: string;
+
+  /**
+   * @generated from field: string member_id = 2;
+   */
+  memberId: string;
+
+  /**
+   * @generated from field: int64 generation = 3;
+   */
+  generation: bigint;
+};
+
+/**
+ * Describes the message sluice.log.v1.HeartbeatRequest.
+ * Use `create(HeartbeatRequestSchema)` to create a new message.
+ */
+export const HeartbeatRequestSchema: GenMessage<HeartbeatRequest> = /*@__PURE__*/
+  messageDesc(file_sluice_log_v1_group, 10);
+
+/**
+ * @generated from message sluice.log.v1.HeartbeatResponse
+ */
+export type HeartbeatResponse = Message<"sluice.log.v1.HeartbeatResponse"> & {
+  /**
+   * "ok", "rebalance_required" or "unknown_member".
+   *
+   * @generated from field: string status = 1;
+   */
+  status: string;
+
+  /**
+   * With "ok".
+   *
+   * @generated from field: optional int64 generation = 2;
+   */
+  generation?: bigint | undefined;
+
+  /**
+   * With the other two.
+   *
+   * @generated from field: optional int64 current_generation = 3;
+   */
+  currentGeneration?: bigint | undefined;
+};
+
+/**
+ * Describes the message sluice.log.v1.HeartbeatResponse.
+ * Use `create(HeartbeatResponseSchema)` to create a new message.
+ */
+export const HeartbeatResponseSchema: GenMessage<HeartbeatResponse> = /*@__PURE__*/
+  messageDesc(file_sluice_log_v1_group, 11);
+
+/**
+ * @generated from message sluice.log.v1.LeaveGroupRequest
+ */
+export type LeaveGroupRequest = Message<"sluice.log.v1.LeaveGroupRequest"> & {
+  /**
+   * @generated from field: string group = 1;
+   */
+  group: string;
+
+  /**
+   * @generated from field: string member_id = 2;
+   */
+  memberId: string;
+};
+
+/**
+ * Describes the message sluice.log.v1.LeaveGroupRequest.
+ * Use `create(LeaveGroupRequestSchema)` to create a new message.
+ */
+export const LeaveGroupRequestSchema: GenMessage<LeaveGroupRequest> = /*@__PURE__*/
+  messageDesc(file_sluice_log_v1_group, 12);
+
+/**
+ * @generated from message sluice.log.v1.LeaveGroupResponse
+ */
+export type LeaveGroupResponse = Message<"sluice.log.v1.LeaveGroupResponse"> & {
+};
+
+/**
+ * Describes the message sluice.log.v1.LeaveGroupResponse.
+ * Use `create(LeaveGroupResponseSchema)` to create a new message.
+ */
+export const LeaveGroupResponseSchema: GenMessage<LeaveGroupResponse> = /*@__PURE__*/
+  messageDesc(file_sluice_log_v1_group, 13);
+
+/**
+ * @generated from message sluice.log.v1.GetAssignmentRequest
+ */
+export type GetAssignmentRequest = Message<"sluice.log.v1.GetAssignmentRequest"> & {
+  /**
+   * @generated from field: string group = 1;
+   */
+  group: string;
+
+  /**
+   * @generated from field: string member_id = 2;
+   */
+  memberId: string;
+};
+
+/**
+ * Describes the message sluice.log.v1.GetAssignmentRequest.
+ * Use `create(GetAssignmentRequestSchema)` to create a new message.
+ */
+export const GetAssignmentRequestSchema: GenMessage<GetAssignmentRequest> = /*@__PURE__*/
+  messageDesc(file_sluice_log_v1_group, 14);
+
+/**
+ * @generated from message sluice.log.v1.GetAssignmentResponse
+ */
+export type GetAssignmentResponse = Message<"sluice.log.v1.GetAssignmentResponse"> & {
+  /**
+   * @generated from field: int64 generation = 1;
+   */
+  generation: bigint;
+
+  /**
+   * @generated from field: repeated sluice.log.v1.TopicPartition assignment = 2;
+   */
+  assignment: TopicPartition[];
+};
+
+/**
+ * Describes the message sluice.log.v1.GetAssignmentResponse.
+ * Use `create(GetAssignmentResponseSchema)` to create a new message.
+ */
+export const GetAssignmentResponseSchema: GenMessage<GetAssignmentResponse> = /*@__PURE__*/
+  messageDesc(file_sluice_log_v1_group, 15);
+
+/**
  * GroupService keeps how far consumer groups have read.
  *
  * @generated from service sluice.log.v1.GroupService
@@ -233,6 +456,50 @@ export const GroupService: GenService<{
     methodKind: "unary";
     input: typeof GetOffsetsRequestSchema;
     output: typeof GetOffsetsResponseSchema;
+  },
+  /**
+   * JoinGroup makes the caller a member, or renews what a member reads, and
+   * returns its share of the partitions. INVALID_ARGUMENT for none or more than
+   * 100 topics; PERMISSION_DENIED when group or member belong to another key.
+   *
+   * @generated from rpc sluice.log.v1.GroupService.JoinGroup
+   */
+  joinGroup: {
+    methodKind: "unary";
+    input: typeof JoinGroupRequestSchema;
+    output: typeof JoinGroupResponseSchema;
+  },
+  /**
+   * Heartbeat keeps a member in its group and tells it of a rebalance.
+   *
+   * @generated from rpc sluice.log.v1.GroupService.Heartbeat
+   */
+  heartbeat: {
+    methodKind: "unary";
+    input: typeof HeartbeatRequestSchema;
+    output: typeof HeartbeatResponseSchema;
+  },
+  /**
+   * LeaveGroup takes a member out of its group, which rebalances. A member that
+   * is not there is none any more: that is no error.
+   *
+   * @generated from rpc sluice.log.v1.GroupService.LeaveGroup
+   */
+  leaveGroup: {
+    methodKind: "unary";
+    input: typeof LeaveGroupRequestSchema;
+    output: typeof LeaveGroupResponseSchema;
+  },
+  /**
+   * GetAssignment returns a member's current partitions. NOT_FOUND for a member
+   * that is not there.
+   *
+   * @generated from rpc sluice.log.v1.GroupService.GetAssignment
+   */
+  getAssignment: {
+    methodKind: "unary";
+    input: typeof GetAssignmentRequestSchema;
+    output: typeof GetAssignmentResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_sluice_log_v1_group, 0);

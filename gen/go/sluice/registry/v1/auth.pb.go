@@ -171,9 +171,12 @@ type Principal struct {
 	Name   string   `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	Grants []*Grant `protobuf:"bytes,3,rep,name=grants,proto3" json:"grants,omitempty"`
 	// May do everything.
-	Admin         bool `protobuf:"varint,4,opt,name=admin,proto3" json:"admin,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Admin bool `protobuf:"varint,4,opt,name=admin,proto3" json:"admin,omitempty"`
+	// Budgets in bytes a second; 0 is without limit.
+	ProduceBytesPerSec int64 `protobuf:"varint,5,opt,name=produce_bytes_per_sec,json=produceBytesPerSec,proto3" json:"produce_bytes_per_sec,omitempty"`
+	ConsumeBytesPerSec int64 `protobuf:"varint,6,opt,name=consume_bytes_per_sec,json=consumeBytesPerSec,proto3" json:"consume_bytes_per_sec,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Principal) Reset() {
@@ -232,6 +235,20 @@ func (x *Principal) GetAdmin() bool {
 		return x.Admin
 	}
 	return false
+}
+
+func (x *Principal) GetProduceBytesPerSec() int64 {
+	if x != nil {
+		return x.ProduceBytesPerSec
+	}
+	return 0
+}
+
+func (x *Principal) GetConsumeBytesPerSec() int64 {
+	if x != nil {
+		return x.ConsumeBytesPerSec
+	}
+	return 0
 }
 
 // Grant allows an action on the topics under a prefix.
@@ -295,12 +312,14 @@ const file_sluice_registry_v1_auth_proto_rawDesc = "" +
 	"\x13AuthenticateRequest\x12\x16\n" +
 	"\x06secret\x18\x01 \x01(\tR\x06secret\"S\n" +
 	"\x14AuthenticateResponse\x12;\n" +
-	"\tprincipal\x18\x01 \x01(\v2\x1d.sluice.registry.v1.PrincipalR\tprincipal\"x\n" +
+	"\tprincipal\x18\x01 \x01(\v2\x1d.sluice.registry.v1.PrincipalR\tprincipal\"\xde\x01\n" +
 	"\tPrincipal\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x121\n" +
 	"\x06grants\x18\x03 \x03(\v2\x19.sluice.registry.v1.GrantR\x06grants\x12\x14\n" +
-	"\x05admin\x18\x04 \x01(\bR\x05admin\"^\n" +
+	"\x05admin\x18\x04 \x01(\bR\x05admin\x121\n" +
+	"\x15produce_bytes_per_sec\x18\x05 \x01(\x03R\x12produceBytesPerSec\x121\n" +
+	"\x15consume_bytes_per_sec\x18\x06 \x01(\x03R\x12consumeBytesPerSec\"^\n" +
 	"\x05Grant\x122\n" +
 	"\x06action\x18\x01 \x01(\x0e2\x1a.sluice.registry.v1.ActionR\x06action\x12!\n" +
 	"\ftopic_prefix\x18\x02 \x01(\tR\vtopicPrefix*U\n" +

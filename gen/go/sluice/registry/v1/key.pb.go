@@ -436,6 +436,11 @@ type WatchKeysResponse struct {
 	// Forget every principal: what happened before is not known.
 	Reset_        bool     `protobuf:"varint,1,opt,name=reset,proto3" json:"reset,omitempty"`
 	RevokedKeyIds []string `protobuf:"bytes,2,rep,name=revoked_key_ids,json=revokedKeyIds,proto3" json:"revoked_key_ids,omitempty"`
+	// Names the watch in AckKeys.
+	WatchId string `protobuf:"bytes,3,opt,name=watch_id,json=watchId,proto3" json:"watch_id,omitempty"`
+	// Goes up with each response that says to forget something.
+	Sequence      int64 `protobuf:"varint,4,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	LeaseMs       int64 `protobuf:"varint,5,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -484,18 +489,214 @@ func (x *WatchKeysResponse) GetRevokedKeyIds() []string {
 	return nil
 }
 
-type TakeQuotaRequest struct {
+func (x *WatchKeysResponse) GetWatchId() string {
+	if x != nil {
+		return x.WatchId
+	}
+	return ""
+}
+
+func (x *WatchKeysResponse) GetSequence() int64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *WatchKeysResponse) GetLeaseMs() int64 {
+	if x != nil {
+		return x.LeaseMs
+	}
+	return 0
+}
+
+type AckKeysRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	WatchId string                 `protobuf:"bytes,1,opt,name=watch_id,json=watchId,proto3" json:"watch_id,omitempty"`
+	// Of the last response.
+	Sequence      int64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AckKeysRequest) Reset() {
+	*x = AckKeysRequest{}
+	mi := &file_sluice_registry_v1_key_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AckKeysRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AckKeysRequest) ProtoMessage() {}
+
+func (x *AckKeysRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_registry_v1_key_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AckKeysRequest.ProtoReflect.Descriptor instead.
+func (*AckKeysRequest) Descriptor() ([]byte, []int) {
+	return file_sluice_registry_v1_key_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *AckKeysRequest) GetWatchId() string {
+	if x != nil {
+		return x.WatchId
+	}
+	return ""
+}
+
+func (x *AckKeysRequest) GetSequence() int64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+type AckKeysResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	KeyId         string                 `protobuf:"bytes,1,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
-	ProduceBytes  int64                  `protobuf:"varint,2,opt,name=produce_bytes,json=produceBytes,proto3" json:"produce_bytes,omitempty"`
-	ConsumeBytes  int64                  `protobuf:"varint,3,opt,name=consume_bytes,json=consumeBytes,proto3" json:"consume_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AckKeysResponse) Reset() {
+	*x = AckKeysResponse{}
+	mi := &file_sluice_registry_v1_key_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AckKeysResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AckKeysResponse) ProtoMessage() {}
+
+func (x *AckKeysResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_registry_v1_key_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AckKeysResponse.ProtoReflect.Descriptor instead.
+func (*AckKeysResponse) Descriptor() ([]byte, []int) {
+	return file_sluice_registry_v1_key_proto_rawDescGZIP(), []int{10}
+}
+
+type ConfirmKeysRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Revision of etcd.
+	Revision      int64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfirmKeysRequest) Reset() {
+	*x = ConfirmKeysRequest{}
+	mi := &file_sluice_registry_v1_key_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfirmKeysRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfirmKeysRequest) ProtoMessage() {}
+
+func (x *ConfirmKeysRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_registry_v1_key_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfirmKeysRequest.ProtoReflect.Descriptor instead.
+func (*ConfirmKeysRequest) Descriptor() ([]byte, []int) {
+	return file_sluice_registry_v1_key_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ConfirmKeysRequest) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+type ConfirmKeysResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfirmKeysResponse) Reset() {
+	*x = ConfirmKeysResponse{}
+	mi := &file_sluice_registry_v1_key_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfirmKeysResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfirmKeysResponse) ProtoMessage() {}
+
+func (x *ConfirmKeysResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_registry_v1_key_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfirmKeysResponse.ProtoReflect.Descriptor instead.
+func (*ConfirmKeysResponse) Descriptor() ([]byte, []int) {
+	return file_sluice_registry_v1_key_proto_rawDescGZIP(), []int{12}
+}
+
+type TakeQuotaRequest struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	KeyId        string                 `protobuf:"bytes,1,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	ProduceBytes int64                  `protobuf:"varint,2,opt,name=produce_bytes,json=produceBytes,proto3" json:"produce_bytes,omitempty"`
+	ConsumeBytes int64                  `protobuf:"varint,3,opt,name=consume_bytes,json=consumeBytes,proto3" json:"consume_bytes,omitempty"`
+	// Grant no produce_bytes unless so many can be granted.
+	ProduceNeeded int64 `protobuf:"varint,4,opt,name=produce_needed,json=produceNeeded,proto3" json:"produce_needed,omitempty"`
+	// Bytes that were read already and that no grant covers. They are taken first,
+	// and may put the budget into debt.
+	ConsumedBytes int64 `protobuf:"varint,5,opt,name=consumed_bytes,json=consumedBytes,proto3" json:"consumed_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TakeQuotaRequest) Reset() {
 	*x = TakeQuotaRequest{}
-	mi := &file_sluice_registry_v1_key_proto_msgTypes[9]
+	mi := &file_sluice_registry_v1_key_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -507,7 +708,7 @@ func (x *TakeQuotaRequest) String() string {
 func (*TakeQuotaRequest) ProtoMessage() {}
 
 func (x *TakeQuotaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_registry_v1_key_proto_msgTypes[9]
+	mi := &file_sluice_registry_v1_key_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -520,7 +721,7 @@ func (x *TakeQuotaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeQuotaRequest.ProtoReflect.Descriptor instead.
 func (*TakeQuotaRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_registry_v1_key_proto_rawDescGZIP(), []int{9}
+	return file_sluice_registry_v1_key_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TakeQuotaRequest) GetKeyId() string {
@@ -544,11 +745,26 @@ func (x *TakeQuotaRequest) GetConsumeBytes() int64 {
 	return 0
 }
 
+func (x *TakeQuotaRequest) GetProduceNeeded() int64 {
+	if x != nil {
+		return x.ProduceNeeded
+	}
+	return 0
+}
+
+func (x *TakeQuotaRequest) GetConsumedBytes() int64 {
+	if x != nil {
+		return x.ConsumedBytes
+	}
+	return 0
+}
+
 type TakeQuotaResponse struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	ProduceBytes int64                  `protobuf:"varint,1,opt,name=produce_bytes,json=produceBytes,proto3" json:"produce_bytes,omitempty"`
 	ConsumeBytes int64                  `protobuf:"varint,2,opt,name=consume_bytes,json=consumeBytes,proto3" json:"consume_bytes,omitempty"`
-	// How long to wait before there is more, in milliseconds.
+	// How long to wait before there is more of what was asked for and not granted,
+	// in milliseconds.
 	RetryAfterMs  int64 `protobuf:"varint,3,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -556,7 +772,7 @@ type TakeQuotaResponse struct {
 
 func (x *TakeQuotaResponse) Reset() {
 	*x = TakeQuotaResponse{}
-	mi := &file_sluice_registry_v1_key_proto_msgTypes[10]
+	mi := &file_sluice_registry_v1_key_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -568,7 +784,7 @@ func (x *TakeQuotaResponse) String() string {
 func (*TakeQuotaResponse) ProtoMessage() {}
 
 func (x *TakeQuotaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_registry_v1_key_proto_msgTypes[10]
+	mi := &file_sluice_registry_v1_key_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -581,7 +797,7 @@ func (x *TakeQuotaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeQuotaResponse.ProtoReflect.Descriptor instead.
 func (*TakeQuotaResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_registry_v1_key_proto_rawDescGZIP(), []int{10}
+	return file_sluice_registry_v1_key_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TakeQuotaResponse) GetProduceBytes() int64 {
@@ -632,24 +848,38 @@ const file_sluice_registry_v1_key_proto_rawDesc = "" +
 	"\x10RevokeKeyRequest\x12\x15\n" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\"\x13\n" +
 	"\x11RevokeKeyResponse\"\x12\n" +
-	"\x10WatchKeysRequest\"Q\n" +
+	"\x10WatchKeysRequest\"\xa3\x01\n" +
 	"\x11WatchKeysResponse\x12\x14\n" +
 	"\x05reset\x18\x01 \x01(\bR\x05reset\x12&\n" +
-	"\x0frevoked_key_ids\x18\x02 \x03(\tR\rrevokedKeyIds\"s\n" +
+	"\x0frevoked_key_ids\x18\x02 \x03(\tR\rrevokedKeyIds\x12\x19\n" +
+	"\bwatch_id\x18\x03 \x01(\tR\awatchId\x12\x1a\n" +
+	"\bsequence\x18\x04 \x01(\x03R\bsequence\x12\x19\n" +
+	"\blease_ms\x18\x05 \x01(\x03R\aleaseMs\"G\n" +
+	"\x0eAckKeysRequest\x12\x19\n" +
+	"\bwatch_id\x18\x01 \x01(\tR\awatchId\x12\x1a\n" +
+	"\bsequence\x18\x02 \x01(\x03R\bsequence\"\x11\n" +
+	"\x0fAckKeysResponse\"0\n" +
+	"\x12ConfirmKeysRequest\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision\"\x15\n" +
+	"\x13ConfirmKeysResponse\"\xc1\x01\n" +
 	"\x10TakeQuotaRequest\x12\x15\n" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12#\n" +
 	"\rproduce_bytes\x18\x02 \x01(\x03R\fproduceBytes\x12#\n" +
-	"\rconsume_bytes\x18\x03 \x01(\x03R\fconsumeBytes\"\x83\x01\n" +
+	"\rconsume_bytes\x18\x03 \x01(\x03R\fconsumeBytes\x12%\n" +
+	"\x0eproduce_needed\x18\x04 \x01(\x03R\rproduceNeeded\x12%\n" +
+	"\x0econsumed_bytes\x18\x05 \x01(\x03R\rconsumedBytes\"\x83\x01\n" +
 	"\x11TakeQuotaResponse\x12#\n" +
 	"\rproduce_bytes\x18\x01 \x01(\x03R\fproduceBytes\x12#\n" +
 	"\rconsume_bytes\x18\x02 \x01(\x03R\fconsumeBytes\x12$\n" +
-	"\x0eretry_after_ms\x18\x03 \x01(\x03R\fretryAfterMs2\xf3\x02\n" +
+	"\x0eretry_after_ms\x18\x03 \x01(\x03R\fretryAfterMs2\xa7\x04\n" +
 	"\n" +
 	"KeyService\x12X\n" +
 	"\tCreateKey\x12$.sluice.registry.v1.CreateKeyRequest\x1a%.sluice.registry.v1.CreateKeyResponse\x12U\n" +
 	"\bListKeys\x12#.sluice.registry.v1.ListKeysRequest\x1a$.sluice.registry.v1.ListKeysResponse\x12X\n" +
 	"\tRevokeKey\x12$.sluice.registry.v1.RevokeKeyRequest\x1a%.sluice.registry.v1.RevokeKeyResponse\x12Z\n" +
-	"\tWatchKeys\x12$.sluice.registry.v1.WatchKeysRequest\x1a%.sluice.registry.v1.WatchKeysResponse0\x012h\n" +
+	"\tWatchKeys\x12$.sluice.registry.v1.WatchKeysRequest\x1a%.sluice.registry.v1.WatchKeysResponse0\x01\x12R\n" +
+	"\aAckKeys\x12\".sluice.registry.v1.AckKeysRequest\x1a#.sluice.registry.v1.AckKeysResponse\x12^\n" +
+	"\vConfirmKeys\x12&.sluice.registry.v1.ConfirmKeysRequest\x1a'.sluice.registry.v1.ConfirmKeysResponse2h\n" +
 	"\fQuotaService\x12X\n" +
 	"\tTakeQuota\x12$.sluice.registry.v1.TakeQuotaRequest\x1a%.sluice.registry.v1.TakeQuotaResponseB\xcd\x01\n" +
 	"\x16com.sluice.registry.v1B\bKeyProtoP\x01Z?github.com/sluiceio/sluice/gen/go/sluice/registry/v1;registryv1\xa2\x02\x03SRX\xaa\x02\x12Sluice.Registry.V1\xca\x02\x12Sluice\\Registry\\V1\xe2\x02\x1eSluice\\Registry\\V1\\GPBMetadata\xea\x02\x14Sluice::Registry::V1b\x06proto3"
@@ -666,38 +896,46 @@ func file_sluice_registry_v1_key_proto_rawDescGZIP() []byte {
 	return file_sluice_registry_v1_key_proto_rawDescData
 }
 
-var file_sluice_registry_v1_key_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_sluice_registry_v1_key_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_sluice_registry_v1_key_proto_goTypes = []any{
-	(*Key)(nil),               // 0: sluice.registry.v1.Key
-	(*CreateKeyRequest)(nil),  // 1: sluice.registry.v1.CreateKeyRequest
-	(*CreateKeyResponse)(nil), // 2: sluice.registry.v1.CreateKeyResponse
-	(*ListKeysRequest)(nil),   // 3: sluice.registry.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),  // 4: sluice.registry.v1.ListKeysResponse
-	(*RevokeKeyRequest)(nil),  // 5: sluice.registry.v1.RevokeKeyRequest
-	(*RevokeKeyResponse)(nil), // 6: sluice.registry.v1.RevokeKeyResponse
-	(*WatchKeysRequest)(nil),  // 7: sluice.registry.v1.WatchKeysRequest
-	(*WatchKeysResponse)(nil), // 8: sluice.registry.v1.WatchKeysResponse
-	(*TakeQuotaRequest)(nil),  // 9: sluice.registry.v1.TakeQuotaRequest
-	(*TakeQuotaResponse)(nil), // 10: sluice.registry.v1.TakeQuotaResponse
-	(*Grant)(nil),             // 11: sluice.registry.v1.Grant
+	(*Key)(nil),                 // 0: sluice.registry.v1.Key
+	(*CreateKeyRequest)(nil),    // 1: sluice.registry.v1.CreateKeyRequest
+	(*CreateKeyResponse)(nil),   // 2: sluice.registry.v1.CreateKeyResponse
+	(*ListKeysRequest)(nil),     // 3: sluice.registry.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),    // 4: sluice.registry.v1.ListKeysResponse
+	(*RevokeKeyRequest)(nil),    // 5: sluice.registry.v1.RevokeKeyRequest
+	(*RevokeKeyResponse)(nil),   // 6: sluice.registry.v1.RevokeKeyResponse
+	(*WatchKeysRequest)(nil),    // 7: sluice.registry.v1.WatchKeysRequest
+	(*WatchKeysResponse)(nil),   // 8: sluice.registry.v1.WatchKeysResponse
+	(*AckKeysRequest)(nil),      // 9: sluice.registry.v1.AckKeysRequest
+	(*AckKeysResponse)(nil),     // 10: sluice.registry.v1.AckKeysResponse
+	(*ConfirmKeysRequest)(nil),  // 11: sluice.registry.v1.ConfirmKeysRequest
+	(*ConfirmKeysResponse)(nil), // 12: sluice.registry.v1.ConfirmKeysResponse
+	(*TakeQuotaRequest)(nil),    // 13: sluice.registry.v1.TakeQuotaRequest
+	(*TakeQuotaResponse)(nil),   // 14: sluice.registry.v1.TakeQuotaResponse
+	(*Grant)(nil),               // 15: sluice.registry.v1.Grant
 }
 var file_sluice_registry_v1_key_proto_depIdxs = []int32{
-	11, // 0: sluice.registry.v1.Key.grants:type_name -> sluice.registry.v1.Grant
-	11, // 1: sluice.registry.v1.CreateKeyRequest.grants:type_name -> sluice.registry.v1.Grant
+	15, // 0: sluice.registry.v1.Key.grants:type_name -> sluice.registry.v1.Grant
+	15, // 1: sluice.registry.v1.CreateKeyRequest.grants:type_name -> sluice.registry.v1.Grant
 	0,  // 2: sluice.registry.v1.CreateKeyResponse.key:type_name -> sluice.registry.v1.Key
 	0,  // 3: sluice.registry.v1.ListKeysResponse.keys:type_name -> sluice.registry.v1.Key
 	1,  // 4: sluice.registry.v1.KeyService.CreateKey:input_type -> sluice.registry.v1.CreateKeyRequest
 	3,  // 5: sluice.registry.v1.KeyService.ListKeys:input_type -> sluice.registry.v1.ListKeysRequest
 	5,  // 6: sluice.registry.v1.KeyService.RevokeKey:input_type -> sluice.registry.v1.RevokeKeyRequest
 	7,  // 7: sluice.registry.v1.KeyService.WatchKeys:input_type -> sluice.registry.v1.WatchKeysRequest
-	9,  // 8: sluice.registry.v1.QuotaService.TakeQuota:input_type -> sluice.registry.v1.TakeQuotaRequest
-	2,  // 9: sluice.registry.v1.KeyService.CreateKey:output_type -> sluice.registry.v1.CreateKeyResponse
-	4,  // 10: sluice.registry.v1.KeyService.ListKeys:output_type -> sluice.registry.v1.ListKeysResponse
-	6,  // 11: sluice.registry.v1.KeyService.RevokeKey:output_type -> sluice.registry.v1.RevokeKeyResponse
-	8,  // 12: sluice.registry.v1.KeyService.WatchKeys:output_type -> sluice.registry.v1.WatchKeysResponse
-	10, // 13: sluice.registry.v1.QuotaService.TakeQuota:output_type -> sluice.registry.v1.TakeQuotaResponse
-	9,  // [9:14] is the sub-list for method output_type
-	4,  // [4:9] is the sub-list for method input_type
+	9,  // 8: sluice.registry.v1.KeyService.AckKeys:input_type -> sluice.registry.v1.AckKeysRequest
+	11, // 9: sluice.registry.v1.KeyService.ConfirmKeys:input_type -> sluice.registry.v1.ConfirmKeysRequest
+	13, // 10: sluice.registry.v1.QuotaService.TakeQuota:input_type -> sluice.registry.v1.TakeQuotaRequest
+	2,  // 11: sluice.registry.v1.KeyService.CreateKey:output_type -> sluice.registry.v1.CreateKeyResponse
+	4,  // 12: sluice.registry.v1.KeyService.ListKeys:output_type -> sluice.registry.v1.ListKeysResponse
+	6,  // 13: sluice.registry.v1.KeyService.RevokeKey:output_type -> sluice.registry.v1.RevokeKeyResponse
+	8,  // 14: sluice.registry.v1.KeyService.WatchKeys:output_type -> sluice.registry.v1.WatchKeysResponse
+	10, // 15: sluice.registry.v1.KeyService.AckKeys:output_type -> sluice.registry.v1.AckKeysResponse
+	12, // 16: sluice.registry.v1.KeyService.ConfirmKeys:output_type -> sluice.registry.v1.ConfirmKeysResponse
+	14, // 17: sluice.registry.v1.QuotaService.TakeQuota:output_type -> sluice.registry.v1.TakeQuotaResponse
+	11, // [11:18] is the sub-list for method output_type
+	4,  // [4:11] is the sub-list for method input_type
 	4,  // [4:4] is the sub-list for extension type_name
 	4,  // [4:4] is the sub-list for extension extendee
 	0,  // [0:4] is the sub-list for field type_name
@@ -715,7 +953,7 @@ func file_sluice_registry_v1_key_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_registry_v1_key_proto_rawDesc), len(file_sluice_registry_v1_key_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -19,10 +19,12 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	KeyService_CreateKey_FullMethodName = "/sluice.registry.v1.KeyService/CreateKey"
-	KeyService_ListKeys_FullMethodName  = "/sluice.registry.v1.KeyService/ListKeys"
-	KeyService_RevokeKey_FullMethodName = "/sluice.registry.v1.KeyService/RevokeKey"
-	KeyService_WatchKeys_FullMethodName = "/sluice.registry.v1.KeyService/WatchKeys"
+	KeyService_CreateKey_FullMethodName   = "/sluice.registry.v1.KeyService/CreateKey"
+	KeyService_ListKeys_FullMethodName    = "/sluice.registry.v1.KeyService/ListKeys"
+	KeyService_RevokeKey_FullMethodName   = "/sluice.registry.v1.KeyService/RevokeKey"
+	KeyService_WatchKeys_FullMethodName   = "/sluice.registry.v1.KeyService/WatchKeys"
+	KeyService_AckKeys_FullMethodName     = "/sluice.registry.v1.KeyService/AckKeys"
+	KeyService_ConfirmKeys_FullMethodName = "/sluice.registry.v1.KeyService/ConfirmKeys"
 )
 
 // KeyServiceClient is the client API for KeyService service.
@@ -35,12 +37,24 @@ type KeyServiceClient interface {
 	CreateKey(ctx context.Context, in *CreateKeyRequest, opts ...grpc.CallOption) (*CreateKeyResponse, error)
 	// ListKeys returns all keys, without secrets.
 	ListKeys(ctx context.Context, in *ListKeysRequest, opts ...grpc.CallOption) (*ListKeysResponse, error)
-	// RevokeKey ends a key. It returns when no registry accepts it any more and
-	// every gateway that watches has been told. NOT_FOUND.
+	// RevokeKey ends a key, which stays in the list as disabled. It returns when
+	// no registry accepts the key any more and no gateway remembers its principal.
+	// Revoking it again waits for the same. NOT_FOUND; UNAVAILABLE when a registry
+	// did not confirm in time, though the key is revoked.
 	RevokeKey(ctx context.Context, in *RevokeKeyRequest, opts ...grpc.CallOption) (*RevokeKeyResponse, error)
 	// WatchKeys tells of revocations, so that whoever remembers principals can
-	// forget them. The first response comes at once.
+	// forget them. The first response comes at once, others at least every lease_ms
+	// / 3. Whoever watches answers each with AckKeys.
 	WatchKeys(ctx context.Context, in *WatchKeysRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchKeysResponse], error)
+	// AckKeys says that a watcher has forgotten what it was told to. It may
+	// remember principals that this registry gave it until lease_ms after it sent
+	// this; revocations wait for no longer than that. NOT_FOUND when the watch is
+	// not known.
+	AckKeys(ctx context.Context, in *AckKeysRequest, opts ...grpc.CallOption) (*AckKeysResponse, error)
+	// ConfirmKeys returns when this registry has applied a revision of the keys
+	// and all who watch it have forgotten what it revoked. Registries ask each
+	// other.
+	ConfirmKeys(ctx context.Context, in *ConfirmKeysRequest, opts ...grpc.CallOption) (*ConfirmKeysResponse, error)
 }
 
 type keyServiceClient struct {
@@ -100,6 +114,26 @@ func (c *keyServiceClient) WatchKeys(ctx context.Context, in *WatchKeysRequest, 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type KeyService_WatchKeysClient = grpc.ServerStreamingClient[WatchKeysResponse]
 
+func (c *keyServiceClient) AckKeys(ctx context.Context, in *AckKeysRequest, opts ...grpc.CallOption) (*AckKeysResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AckKeysResponse)
+	err := c.cc.Invoke(ctx, KeyService_AckKeys_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *keyServiceClient) ConfirmKeys(ctx context.Context, in *ConfirmKeysRequest, opts ...grpc.CallOption) (*ConfirmKeysResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ConfirmKeysResponse)
+	err := c.cc.Invoke(ctx, KeyService_ConfirmKeys_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // KeyServiceServer is the server API for KeyService service.
 // All implementations must embed UnimplementedKeyServiceServer
 // for forward compatibility.
@@ -110,12 +144,24 @@ type KeyServiceServer interface {
 	CreateKey(context.Context, *CreateKeyRequest) (*CreateKeyResponse, error)
 	// ListKeys returns all keys, without secrets.
 	ListKeys(context.Context, *ListKeysRequest) (*ListKeysResponse, error)
-	// RevokeKey ends a key. It returns when no registry accepts it any more and
-	// every gateway that watches has been told. NOT_FOUND.
+	// RevokeKey ends a key, which stays in the list as disabled. It returns when
+	// no registry accepts the key any more and no gateway remembers its principal.
+	// Revoking it again waits for the same. NOT_FOUND; UNAVAILABLE when a registry
+	// did not confirm in time, though the key is revoked.
 	RevokeKey(context.Context, *RevokeKeyRequest) (*RevokeKeyResponse, error)
 	// WatchKeys tells of revocations, so that whoever remembers principals can
-	// forget them. The first response comes at once.
+	// forget them. The first response comes at once, others at least every lease_ms
+	// / 3. Whoever watches answers each with AckKeys.
 	WatchKeys(*WatchKeysRequest, grpc.ServerStreamingServer[WatchKeysResponse]) error
+	// AckKeys says that a watcher has forgotten what it was told to. It may
+	// remember principals that this registry gave it until lease_ms after it sent
+	// this; revocations wait for no longer than that. NOT_FOUND when the watch is
+	// not known.
+	AckKeys(context.Context, *AckKeysRequest) (*AckKeysResponse, error)
+	// ConfirmKeys returns when this registry has applied a revision of the keys
+	// and all who watch it have forgotten what it revoked. Registries ask each
+	// other.
+	ConfirmKeys(context.Context, *ConfirmKeysRequest) (*ConfirmKeysResponse, error)
 	mustEmbedUnimplementedKeyServiceServer()
 }
 
@@ -137,6 +183,12 @@ func (UnimplementedKeyServiceServer) RevokeKey(context.Context, *RevokeKeyReques
 }
 func (UnimplementedKeyServiceServer) WatchKeys(*WatchKeysRequest, grpc.ServerStreamingServer[WatchKeysResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchKeys not implemented")
+}
+func (UnimplementedKeyServiceServer) AckKeys(context.Context, *AckKeysRequest) (*AckKeysResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AckKeys not implemented")
+}
+func (UnimplementedKeyServiceServer) ConfirmKeys(context.Context, *ConfirmKeysRequest) (*ConfirmKeysResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ConfirmKeys not implemented")
 }
 func (UnimplementedKeyServiceServer) mustEmbedUnimplementedKeyServiceServer() {}
 func (UnimplementedKeyServiceServer) testEmbeddedByValue()                    {}
@@ -224,6 +276,42 @@ func _KeyService_WatchKeys_Handler(srv interface{}, stream grpc.ServerStream) er
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type KeyService_WatchKeysServer = grpc.ServerStreamingServer[WatchKeysResponse]
 
+func _KeyService_AckKeys_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AckKeysRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(KeyServiceServer).AckKeys(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: KeyService_AckKeys_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(KeyServiceServer).AckKeys(ctx, req.(*AckKeysRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _KeyService_ConfirmKeys_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ConfirmKeysRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(KeyServiceServer).ConfirmKeys(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: KeyService_ConfirmKeys_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(KeyServiceServer).ConfirmKeys(ctx, req.(*ConfirmKeysRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // KeyService_ServiceDesc is the grpc.ServiceDesc for KeyService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -242,6 +330,14 @@ var KeyService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RevokeKey",
 			Handler:    _KeyService_RevokeKey_Handler,
+		},
+		{
+			MethodName: "AckKeys",
+			Handler:    _KeyService_AckKeys_Handler,
+		},
+		{
+			MethodName: "ConfirmKeys",
+			Handler:    _KeyService_ConfirmKeys_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
@@ -264,8 +360,9 @@ const (
 //
 // QuotaService shares a key's budgets out between gateways.
 type QuotaServiceClient interface {
-	// TakeQuota takes bytes from a key's budgets for a gateway to spend. It
-	// grants what there is, which may be less than what was asked for.
+	// TakeQuota takes bytes from a key's budgets for a gateway to spend within a
+	// second. It grants what there is, which may be less than what was asked for.
+	// All gateways ask the same registry about a key.
 	TakeQuota(ctx context.Context, in *TakeQuotaRequest, opts ...grpc.CallOption) (*TakeQuotaResponse, error)
 }
 
@@ -293,8 +390,9 @@ func (c *quotaServiceClient) TakeQuota(ctx context.Context, in *TakeQuotaRequest
 //
 // QuotaService shares a key's budgets out between gateways.
 type QuotaServiceServer interface {
-	// TakeQuota takes bytes from a key's budgets for a gateway to spend. It
-	// grants what there is, which may be less than what was asked for.
+	// TakeQuota takes bytes from a key's budgets for a gateway to spend within a
+	// second. It grants what there is, which may be less than what was asked for.
+	// All gateways ask the same registry about a key.
 	TakeQuota(context.Context, *TakeQuotaRequest) (*TakeQuotaResponse, error)
 	mustEmbedUnimplementedQuotaServiceServer()
 }

@@ -1136,6 +1136,7 @@ type CommitOffsetsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Group         string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
 	Offsets       []*CommittedOffset     `protobuf:"bytes,2,rep,name=offsets,proto3" json:"offsets,omitempty"`
+	Caller        *Caller                `protobuf:"bytes,3,opt,name=caller,proto3" json:"caller,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1184,6 +1185,13 @@ func (x *CommitOffsetsRequest) GetOffsets() []*CommittedOffset {
 	return nil
 }
 
+func (x *CommitOffsetsRequest) GetCaller() *Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
 type CommitOffsetsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1225,6 +1233,7 @@ type FetchOffsetsRequest struct {
 	Group string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
 	// Empty: all topics.
 	TopicIds      [][]byte `protobuf:"bytes,2,rep,name=topic_ids,json=topicIds,proto3" json:"topic_ids,omitempty"`
+	Caller        *Caller  `protobuf:"bytes,3,opt,name=caller,proto3" json:"caller,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1269,6 +1278,13 @@ func (x *FetchOffsetsRequest) GetGroup() string {
 func (x *FetchOffsetsRequest) GetTopicIds() [][]byte {
 	if x != nil {
 		return x.TopicIds
+	}
+	return nil
+}
+
+func (x *FetchOffsetsRequest) GetCaller() *Caller {
+	if x != nil {
+		return x.Caller
 	}
 	return nil
 }
@@ -1399,9 +1415,11 @@ func (x *ListOffsetsResponse) GetGroups() []*ListOffsetsResponse_GroupOffsets {
 
 // GroupOffsets are the offsets of one group.
 type ListOffsetsResponse_GroupOffsets struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Group         string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
-	Offsets       []*CommittedOffset     `protobuf:"bytes,2,rep,name=offsets,proto3" json:"offsets,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Group   string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	Offsets []*CommittedOffset     `protobuf:"bytes,2,rep,name=offsets,proto3" json:"offsets,omitempty"`
+	// Id of the key that the group belongs to; empty while it is nobody's.
+	Owner         string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1450,11 +1468,18 @@ func (x *ListOffsetsResponse_GroupOffsets) GetOffsets() []*CommittedOffset {
 	return nil
 }
 
+func (x *ListOffsetsResponse_GroupOffsets) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
 var File_sluice_coordinator_v1_coordinator_proto protoreflect.FileDescriptor
 
 const file_sluice_coordinator_v1_coordinator_proto_rawDesc = "" +
 	"\n" +
-	"'sluice/coordinator/v1/coordinator.proto\x12\x15sluice.coordinator.v1\"\xc5\x02\n" +
+	"'sluice/coordinator/v1/coordinator.proto\x12\x15sluice.coordinator.v1\x1a!sluice/coordinator/v1/group.proto\"\xc5\x02\n" +
 	"\x05Topic\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12@\n" +
@@ -1548,22 +1573,25 @@ const file_sluice_coordinator_v1_coordinator_proto_rawDesc = "" +
 	"\fleader_epoch\x18\x04 \x01(\x05R\vleaderEpoch\x12\x1a\n" +
 	"\bmetadata\x18\x05 \x01(\tR\bmetadata\x12$\n" +
 	"\x0ecommit_time_ms\x18\x06 \x01(\x03R\fcommitTimeMs\x12$\n" +
-	"\x0eexpire_time_ms\x18\a \x01(\x03R\fexpireTimeMs\"n\n" +
+	"\x0eexpire_time_ms\x18\a \x01(\x03R\fexpireTimeMs\"\xa5\x01\n" +
 	"\x14CommitOffsetsRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12@\n" +
-	"\aoffsets\x18\x02 \x03(\v2&.sluice.coordinator.v1.CommittedOffsetR\aoffsets\"\x17\n" +
-	"\x15CommitOffsetsResponse\"H\n" +
+	"\aoffsets\x18\x02 \x03(\v2&.sluice.coordinator.v1.CommittedOffsetR\aoffsets\x125\n" +
+	"\x06caller\x18\x03 \x01(\v2\x1d.sluice.coordinator.v1.CallerR\x06caller\"\x17\n" +
+	"\x15CommitOffsetsResponse\"\x7f\n" +
 	"\x13FetchOffsetsRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1b\n" +
-	"\ttopic_ids\x18\x02 \x03(\fR\btopicIds\"X\n" +
+	"\ttopic_ids\x18\x02 \x03(\fR\btopicIds\x125\n" +
+	"\x06caller\x18\x03 \x01(\v2\x1d.sluice.coordinator.v1.CallerR\x06caller\"X\n" +
 	"\x14FetchOffsetsResponse\x12@\n" +
 	"\aoffsets\x18\x01 \x03(\v2&.sluice.coordinator.v1.CommittedOffsetR\aoffsets\"\x14\n" +
-	"\x12ListOffsetsRequest\"\xce\x01\n" +
+	"\x12ListOffsetsRequest\"\xe4\x01\n" +
 	"\x13ListOffsetsResponse\x12O\n" +
-	"\x06groups\x18\x01 \x03(\v27.sluice.coordinator.v1.ListOffsetsResponse.GroupOffsetsR\x06groups\x1af\n" +
+	"\x06groups\x18\x01 \x03(\v27.sluice.coordinator.v1.ListOffsetsResponse.GroupOffsetsR\x06groups\x1a|\n" +
 	"\fGroupOffsets\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12@\n" +
-	"\aoffsets\x18\x02 \x03(\v2&.sluice.coordinator.v1.CommittedOffsetR\aoffsets2\x92\x05\n" +
+	"\aoffsets\x18\x02 \x03(\v2&.sluice.coordinator.v1.CommittedOffsetR\aoffsets\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\tR\x05owner2\x92\x05\n" +
 	"\x0fMetadataService\x12d\n" +
 	"\vCreateTopic\x12).sluice.coordinator.v1.CreateTopicRequest\x1a*.sluice.coordinator.v1.CreateTopicResponse\x12a\n" +
 	"\n" +
@@ -1621,6 +1649,7 @@ var file_sluice_coordinator_v1_coordinator_proto_goTypes = []any{
 	nil,                                      // 26: sluice.coordinator.v1.UpdateTopicConfigRequest.SetEntry
 	nil,                                      // 27: sluice.coordinator.v1.Node.DoorsEntry
 	(*ListOffsetsResponse_GroupOffsets)(nil), // 28: sluice.coordinator.v1.ListOffsetsResponse.GroupOffsets
+	(*Caller)(nil),                           // 29: sluice.coordinator.v1.Caller
 }
 var file_sluice_coordinator_v1_coordinator_proto_depIdxs = []int32{
 	24, // 0: sluice.coordinator.v1.Topic.config:type_name -> sluice.coordinator.v1.Topic.ConfigEntry
@@ -1638,32 +1667,34 @@ var file_sluice_coordinator_v1_coordinator_proto_depIdxs = []int32{
 	16, // 12: sluice.coordinator.v1.WatchMetadataResponse.shards:type_name -> sluice.coordinator.v1.ShardOwner
 	27, // 13: sluice.coordinator.v1.Node.doors:type_name -> sluice.coordinator.v1.Node.DoorsEntry
 	17, // 14: sluice.coordinator.v1.CommitOffsetsRequest.offsets:type_name -> sluice.coordinator.v1.CommittedOffset
-	17, // 15: sluice.coordinator.v1.FetchOffsetsResponse.offsets:type_name -> sluice.coordinator.v1.CommittedOffset
-	28, // 16: sluice.coordinator.v1.ListOffsetsResponse.groups:type_name -> sluice.coordinator.v1.ListOffsetsResponse.GroupOffsets
-	17, // 17: sluice.coordinator.v1.ListOffsetsResponse.GroupOffsets.offsets:type_name -> sluice.coordinator.v1.CommittedOffset
-	2,  // 18: sluice.coordinator.v1.MetadataService.CreateTopic:input_type -> sluice.coordinator.v1.CreateTopicRequest
-	4,  // 19: sluice.coordinator.v1.MetadataService.ListTopics:input_type -> sluice.coordinator.v1.ListTopicsRequest
-	6,  // 20: sluice.coordinator.v1.MetadataService.DescribeTopic:input_type -> sluice.coordinator.v1.DescribeTopicRequest
-	8,  // 21: sluice.coordinator.v1.MetadataService.UpdateTopicConfig:input_type -> sluice.coordinator.v1.UpdateTopicConfigRequest
-	10, // 22: sluice.coordinator.v1.MetadataService.DeleteTopic:input_type -> sluice.coordinator.v1.DeleteTopicRequest
-	12, // 23: sluice.coordinator.v1.MetadataService.WatchMetadata:input_type -> sluice.coordinator.v1.WatchMetadataRequest
-	18, // 24: sluice.coordinator.v1.OffsetService.CommitOffsets:input_type -> sluice.coordinator.v1.CommitOffsetsRequest
-	20, // 25: sluice.coordinator.v1.OffsetService.FetchOffsets:input_type -> sluice.coordinator.v1.FetchOffsetsRequest
-	22, // 26: sluice.coordinator.v1.OffsetService.ListOffsets:input_type -> sluice.coordinator.v1.ListOffsetsRequest
-	3,  // 27: sluice.coordinator.v1.MetadataService.CreateTopic:output_type -> sluice.coordinator.v1.CreateTopicResponse
-	5,  // 28: sluice.coordinator.v1.MetadataService.ListTopics:output_type -> sluice.coordinator.v1.ListTopicsResponse
-	7,  // 29: sluice.coordinator.v1.MetadataService.DescribeTopic:output_type -> sluice.coordinator.v1.DescribeTopicResponse
-	9,  // 30: sluice.coordinator.v1.MetadataService.UpdateTopicConfig:output_type -> sluice.coordinator.v1.UpdateTopicConfigResponse
-	11, // 31: sluice.coordinator.v1.MetadataService.DeleteTopic:output_type -> sluice.coordinator.v1.DeleteTopicResponse
-	13, // 32: sluice.coordinator.v1.MetadataService.WatchMetadata:output_type -> sluice.coordinator.v1.WatchMetadataResponse
-	19, // 33: sluice.coordinator.v1.OffsetService.CommitOffsets:output_type -> sluice.coordinator.v1.CommitOffsetsResponse
-	21, // 34: sluice.coordinator.v1.OffsetService.FetchOffsets:output_type -> sluice.coordinator.v1.FetchOffsetsResponse
-	23, // 35: sluice.coordinator.v1.OffsetService.ListOffsets:output_type -> sluice.coordinator.v1.ListOffsetsResponse
-	27, // [27:36] is the sub-list for method output_type
-	18, // [18:27] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	29, // 15: sluice.coordinator.v1.CommitOffsetsRequest.caller:type_name -> sluice.coordinator.v1.Caller
+	29, // 16: sluice.coordinator.v1.FetchOffsetsRequest.caller:type_name -> sluice.coordinator.v1.Caller
+	17, // 17: sluice.coordinator.v1.FetchOffsetsResponse.offsets:type_name -> sluice.coordinator.v1.CommittedOffset
+	28, // 18: sluice.coordinator.v1.ListOffsetsResponse.groups:type_name -> sluice.coordinator.v1.ListOffsetsResponse.GroupOffsets
+	17, // 19: sluice.coordinator.v1.ListOffsetsResponse.GroupOffsets.offsets:type_name -> sluice.coordinator.v1.CommittedOffset
+	2,  // 20: sluice.coordinator.v1.MetadataService.CreateTopic:input_type -> sluice.coordinator.v1.CreateTopicRequest
+	4,  // 21: sluice.coordinator.v1.MetadataService.ListTopics:input_type -> sluice.coordinator.v1.ListTopicsRequest
+	6,  // 22: sluice.coordinator.v1.MetadataService.DescribeTopic:input_type -> sluice.coordinator.v1.DescribeTopicRequest
+	8,  // 23: sluice.coordinator.v1.MetadataService.UpdateTopicConfig:input_type -> sluice.coordinator.v1.UpdateTopicConfigRequest
+	10, // 24: sluice.coordinator.v1.MetadataService.DeleteTopic:input_type -> sluice.coordinator.v1.DeleteTopicRequest
+	12, // 25: sluice.coordinator.v1.MetadataService.WatchMetadata:input_type -> sluice.coordinator.v1.WatchMetadataRequest
+	18, // 26: sluice.coordinator.v1.OffsetService.CommitOffsets:input_type -> sluice.coordinator.v1.CommitOffsetsRequest
+	20, // 27: sluice.coordinator.v1.OffsetService.FetchOffsets:input_type -> sluice.coordinator.v1.FetchOffsetsRequest
+	22, // 28: sluice.coordinator.v1.OffsetService.ListOffsets:input_type -> sluice.coordinator.v1.ListOffsetsRequest
+	3,  // 29: sluice.coordinator.v1.MetadataService.CreateTopic:output_type -> sluice.coordinator.v1.CreateTopicResponse
+	5,  // 30: sluice.coordinator.v1.MetadataService.ListTopics:output_type -> sluice.coordinator.v1.ListTopicsResponse
+	7,  // 31: sluice.coordinator.v1.MetadataService.DescribeTopic:output_type -> sluice.coordinator.v1.DescribeTopicResponse
+	9,  // 32: sluice.coordinator.v1.MetadataService.UpdateTopicConfig:output_type -> sluice.coordinator.v1.UpdateTopicConfigResponse
+	11, // 33: sluice.coordinator.v1.MetadataService.DeleteTopic:output_type -> sluice.coordinator.v1.DeleteTopicResponse
+	13, // 34: sluice.coordinator.v1.MetadataService.WatchMetadata:output_type -> sluice.coordinator.v1.WatchMetadataResponse
+	19, // 35: sluice.coordinator.v1.OffsetService.CommitOffsets:output_type -> sluice.coordinator.v1.CommitOffsetsResponse
+	21, // 36: sluice.coordinator.v1.OffsetService.FetchOffsets:output_type -> sluice.coordinator.v1.FetchOffsetsResponse
+	23, // 37: sluice.coordinator.v1.OffsetService.ListOffsets:output_type -> sluice.coordinator.v1.ListOffsetsResponse
+	29, // [29:38] is the sub-list for method output_type
+	20, // [20:29] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_sluice_coordinator_v1_coordinator_proto_init() }
@@ -1671,6 +1702,7 @@ func file_sluice_coordinator_v1_coordinator_proto_init() {
 	if File_sluice_coordinator_v1_coordinator_proto != nil {
 		return
 	}
+	file_sluice_coordinator_v1_group_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

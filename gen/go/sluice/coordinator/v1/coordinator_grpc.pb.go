@@ -352,10 +352,12 @@ const (
 //
 // OffsetService keeps committed offsets, in the shard that a group hashes to.
 type OffsetServiceClient interface {
-	// CommitOffsets stores offsets and returns once they are on disk. UNAVAILABLE
-	// with the reason NOT_COORDINATOR when the shard is elsewhere.
+	// CommitOffsets stores offsets and returns once they are on disk. A group that
+	// is nobody's becomes the caller's. PERMISSION_DENIED when it is another's;
+	// UNAVAILABLE with the reason NOT_COORDINATOR when the shard is elsewhere.
 	CommitOffsets(ctx context.Context, in *CommitOffsetsRequest, opts ...grpc.CallOption) (*CommitOffsetsResponse, error)
-	// FetchOffsets returns a group's committed offsets.
+	// FetchOffsets returns a group's committed offsets. PERMISSION_DENIED when it
+	// is another's.
 	FetchOffsets(ctx context.Context, in *FetchOffsetsRequest, opts ...grpc.CallOption) (*FetchOffsetsResponse, error)
 	// ListOffsets returns the committed offsets of every group of the shards that
 	// this coordinator owns.
@@ -406,10 +408,12 @@ func (c *offsetServiceClient) ListOffsets(ctx context.Context, in *ListOffsetsRe
 //
 // OffsetService keeps committed offsets, in the shard that a group hashes to.
 type OffsetServiceServer interface {
-	// CommitOffsets stores offsets and returns once they are on disk. UNAVAILABLE
-	// with the reason NOT_COORDINATOR when the shard is elsewhere.
+	// CommitOffsets stores offsets and returns once they are on disk. A group that
+	// is nobody's becomes the caller's. PERMISSION_DENIED when it is another's;
+	// UNAVAILABLE with the reason NOT_COORDINATOR when the shard is elsewhere.
 	CommitOffsets(context.Context, *CommitOffsetsRequest) (*CommitOffsetsResponse, error)
-	// FetchOffsets returns a group's committed offsets.
+	// FetchOffsets returns a group's committed offsets. PERMISSION_DENIED when it
+	// is another's.
 	FetchOffsets(context.Context, *FetchOffsetsRequest) (*FetchOffsetsResponse, error)
 	// ListOffsets returns the committed offsets of every group of the shards that
 	// this coordinator owns.

@@ -133,7 +133,8 @@ type JoinRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Caller *Caller                `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
 	Group  string                 `protobuf:"bytes,2,opt,name=group,proto3" json:"group,omitempty"`
-	// Empty for a new member.
+	// Empty for a new member. One that the group does not have, or not any more,
+	// joins under this id.
 	MemberId      string   `protobuf:"bytes,3,opt,name=member_id,json=memberId,proto3" json:"member_id,omitempty"`
 	TopicIds      [][]byte `protobuf:"bytes,4,rep,name=topic_ids,json=topicIds,proto3" json:"topic_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -591,7 +592,9 @@ type ResetOffsetsRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	TopicId []byte                 `protobuf:"bytes,1,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
 	// By partition, in order: the first offset.
-	Offsets       []int64 `protobuf:"varint,2,rep,packed,name=offsets,proto3" json:"offsets,omitempty"`
+	Offsets []int64 `protobuf:"varint,2,rep,packed,name=offsets,proto3" json:"offsets,omitempty"`
+	// Shards that are done already, by another coordinator perhaps.
+	ExceptShards  []int32 `protobuf:"varint,3,rep,packed,name=except_shards,json=exceptShards,proto3" json:"except_shards,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -640,12 +643,23 @@ func (x *ResetOffsetsRequest) GetOffsets() []int64 {
 	return nil
 }
 
+func (x *ResetOffsetsRequest) GetExceptShards() []int32 {
+	if x != nil {
+		return x.ExceptShards
+	}
+	return nil
+}
+
 type ResetOffsetsResponse struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	GroupsAffected int64                  `protobuf:"varint,1,opt,name=groups_affected,json=groupsAffected,proto3" json:"groups_affected,omitempty"`
 	EntriesReset   int64                  `protobuf:"varint,2,opt,name=entries_reset,json=entriesReset,proto3" json:"entries_reset,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Shards that this call has seen to.
+	Shards []int32 `protobuf:"varint,3,rep,packed,name=shards,proto3" json:"shards,omitempty"`
+	// How many shards there are.
+	ShardCount    int32 `protobuf:"varint,4,opt,name=shard_count,json=shardCount,proto3" json:"shard_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ResetOffsetsResponse) Reset() {
@@ -688,6 +702,20 @@ func (x *ResetOffsetsResponse) GetGroupsAffected() int64 {
 func (x *ResetOffsetsResponse) GetEntriesReset() int64 {
 	if x != nil {
 		return x.EntriesReset
+	}
+	return 0
+}
+
+func (x *ResetOffsetsResponse) GetShards() []int32 {
+	if x != nil {
+		return x.Shards
+	}
+	return nil
+}
+
+func (x *ResetOffsetsResponse) GetShardCount() int32 {
+	if x != nil {
+		return x.ShardCount
 	}
 	return 0
 }
@@ -743,13 +771,17 @@ const file_sluice_coordinator_v1_group_proto_rawDesc = "" +
 	"generation\x12?\n" +
 	"\n" +
 	"assignment\x18\x02 \x03(\v2\x1f.sluice.coordinator.v1.AssignedR\n" +
-	"assignment\"J\n" +
+	"assignment\"o\n" +
 	"\x13ResetOffsetsRequest\x12\x19\n" +
 	"\btopic_id\x18\x01 \x01(\fR\atopicId\x12\x18\n" +
-	"\aoffsets\x18\x02 \x03(\x03R\aoffsets\"d\n" +
+	"\aoffsets\x18\x02 \x03(\x03R\aoffsets\x12#\n" +
+	"\rexcept_shards\x18\x03 \x03(\x05R\fexceptShards\"\x9d\x01\n" +
 	"\x14ResetOffsetsResponse\x12'\n" +
 	"\x0fgroups_affected\x18\x01 \x01(\x03R\x0egroupsAffected\x12#\n" +
-	"\rentries_reset\x18\x02 \x01(\x03R\fentriesReset2\xe8\x03\n" +
+	"\rentries_reset\x18\x02 \x01(\x03R\fentriesReset\x12\x16\n" +
+	"\x06shards\x18\x03 \x03(\x05R\x06shards\x12\x1f\n" +
+	"\vshard_count\x18\x04 \x01(\x05R\n" +
+	"shardCount2\xe8\x03\n" +
 	"\fGroupService\x12O\n" +
 	"\x04Join\x12\".sluice.coordinator.v1.JoinRequest\x1a#.sluice.coordinator.v1.JoinResponse\x12^\n" +
 	"\tHeartbeat\x12'.sluice.coordinator.v1.HeartbeatRequest\x1a(.sluice.coordinator.v1.HeartbeatResponse\x12R\n" +

@@ -33,7 +33,8 @@ const (
 // GroupService runs consumer groups, each in the shard that its name hashes to.
 // UNAVAILABLE with the reason NOT_COORDINATOR when the shard is elsewhere.
 type GroupServiceClient interface {
-	// Join makes a member, or renews its subscription, and rebalances.
+	// Join makes a member, or renews its subscription, and rebalances. It returns
+	// once that is on disk. PERMISSION_DENIED when group or member are another's.
 	Join(ctx context.Context, in *JoinRequest, opts ...grpc.CallOption) (*JoinResponse, error)
 	// Heartbeat keeps a member alive.
 	Heartbeat(ctx context.Context, in *HeartbeatRequest, opts ...grpc.CallOption) (*HeartbeatResponse, error)
@@ -111,7 +112,8 @@ func (c *groupServiceClient) ResetOffsets(ctx context.Context, in *ResetOffsetsR
 // GroupService runs consumer groups, each in the shard that its name hashes to.
 // UNAVAILABLE with the reason NOT_COORDINATOR when the shard is elsewhere.
 type GroupServiceServer interface {
-	// Join makes a member, or renews its subscription, and rebalances.
+	// Join makes a member, or renews its subscription, and rebalances. It returns
+	// once that is on disk. PERMISSION_DENIED when group or member are another's.
 	Join(context.Context, *JoinRequest) (*JoinResponse, error)
 	// Heartbeat keeps a member alive.
 	Heartbeat(context.Context, *HeartbeatRequest) (*HeartbeatResponse, error)

@@ -468,7 +468,8 @@ type JoinGroupRequest struct {
 	Group string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
 	// 1 to 100 topics, all readable by the key.
 	Topics []string `protobuf:"bytes,2,rep,name=topics,proto3" json:"topics,omitempty"`
-	// The member's id from an earlier join; unset or null for a new member.
+	// The member's id from an earlier join; unset or null for a new member. One
+	// that the group does not have any more joins again under this id.
 	MemberId      *string `protobuf:"bytes,3,opt,name=member_id,json=memberId,proto3,oneof" json:"member_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -587,10 +588,11 @@ func (x *JoinGroupResponse) GetAssignment() []*TopicPartition {
 }
 
 type HeartbeatRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Group         string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
-	MemberId      string                 `protobuf:"bytes,2,opt,name=member_id,json=memberId,proto3" json:"member_id,omitempty"`
-	Generation    int64                  `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Group    string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	MemberId string                 `protobuf:"bytes,2,opt,name=member_id,json=memberId,proto3" json:"member_id,omitempty"`
+	// Required: the generation of the assignment that the member works on.
+	Generation    *int64 `protobuf:"varint,3,opt,name=generation,proto3,oneof" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -640,8 +642,8 @@ func (x *HeartbeatRequest) GetMemberId() string {
 }
 
 func (x *HeartbeatRequest) GetGeneration() int64 {
-	if x != nil {
-		return x.Generation
+	if x != nil && x.Generation != nil {
+		return *x.Generation
 	}
 	return 0
 }
@@ -963,13 +965,14 @@ const file_sluice_log_v1_group_proto_rawDesc = "" +
 	"generation\x12=\n" +
 	"\n" +
 	"assignment\x18\x03 \x03(\v2\x1d.sluice.log.v1.TopicPartitionR\n" +
-	"assignment\"e\n" +
+	"assignment\"y\n" +
 	"\x10HeartbeatRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1b\n" +
-	"\tmember_id\x18\x02 \x01(\tR\bmemberId\x12\x1e\n" +
+	"\tmember_id\x18\x02 \x01(\tR\bmemberId\x12#\n" +
 	"\n" +
-	"generation\x18\x03 \x01(\x03R\n" +
-	"generation\"\xaa\x01\n" +
+	"generation\x18\x03 \x01(\x03H\x00R\n" +
+	"generation\x88\x01\x01B\r\n" +
+	"\v_generation\"\xaa\x01\n" +
 	"\x11HeartbeatResponse\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x12#\n" +
 	"\n" +
@@ -1076,6 +1079,7 @@ func file_sluice_log_v1_group_proto_init() {
 	file_sluice_log_v1_group_proto_msgTypes[0].OneofWrappers = []any{}
 	file_sluice_log_v1_group_proto_msgTypes[2].OneofWrappers = []any{}
 	file_sluice_log_v1_group_proto_msgTypes[8].OneofWrappers = []any{}
+	file_sluice_log_v1_group_proto_msgTypes[10].OneofWrappers = []any{}
 	file_sluice_log_v1_group_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -81,6 +81,7 @@ type JournalRecord struct {
 	//	*JournalRecord_CutDone
 	//	*JournalRecord_Point
 	//	*JournalRecord_Checkpoint
+	//	*JournalRecord_Swap
 	Kind          isJournalRecord_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -195,6 +196,15 @@ func (x *JournalRecord) GetCheckpoint() *JournalCheckpoint {
 	return nil
 }
 
+func (x *JournalRecord) GetSwap() *JournalSwap {
+	if x != nil {
+		if x, ok := x.Kind.(*JournalRecord_Swap); ok {
+			return x.Swap
+		}
+	}
+	return nil
+}
+
 type isJournalRecord_Kind interface {
 	isJournalRecord_Kind()
 }
@@ -231,6 +241,10 @@ type JournalRecord_Checkpoint struct {
 	Checkpoint *JournalCheckpoint `protobuf:"bytes,8,opt,name=checkpoint,proto3,oneof"`
 }
 
+type JournalRecord_Swap struct {
+	Swap *JournalSwap `protobuf:"bytes,9,opt,name=swap,proto3,oneof"`
+}
+
 func (*JournalRecord_Tables) isJournalRecord_Kind() {}
 
 func (*JournalRecord_HardState) isJournalRecord_Kind() {}
@@ -246,6 +260,8 @@ func (*JournalRecord_CutDone) isJournalRecord_Kind() {}
 func (*JournalRecord_Point) isJournalRecord_Kind() {}
 
 func (*JournalRecord_Checkpoint) isJournalRecord_Kind() {}
+
+func (*JournalRecord_Swap) isJournalRecord_Kind() {}
 
 // JournalTables is the first record of every journal file, and only that.
 type JournalTables struct {
@@ -400,6 +416,14 @@ type JournalSegment struct {
 	// Wall clock in milliseconds; 0: never.
 	FirstAppendMs int64 `protobuf:"varint,8,opt,name=first_append_ms,json=firstAppendMs,proto3" json:"first_append_ms,omitempty"`
 	LastAppendMs  int64 `protobuf:"varint,9,opt,name=last_append_ms,json=lastAppendMs,proto3" json:"last_append_ms,omitempty"`
+	// How often compaction has written the segment anew; 0: never. Above 0 there
+	// may be gaps between its batches.
+	Generation uint32 `protobuf:"varint,10,opt,name=generation,proto3" json:"generation,omitempty"`
+	// Compaction has looked for newer records of the keys of those below this
+	// offset. At or below the base: of none.
+	CleanTo int64 `protobuf:"varint,11,opt,name=clean_to,json=cleanTo,proto3" json:"clean_to,omitempty"`
+	// The latest horizon of its tombstones in milliseconds; 0: it has none.
+	HorizonMs     int64 `protobuf:"varint,12,opt,name=horizon_ms,json=horizonMs,proto3" json:"horizon_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -493,6 +517,27 @@ func (x *JournalSegment) GetFirstAppendMs() int64 {
 func (x *JournalSegment) GetLastAppendMs() int64 {
 	if x != nil {
 		return x.LastAppendMs
+	}
+	return 0
+}
+
+func (x *JournalSegment) GetGeneration() uint32 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *JournalSegment) GetCleanTo() int64 {
+	if x != nil {
+		return x.CleanTo
+	}
+	return 0
+}
+
+func (x *JournalSegment) GetHorizonMs() int64 {
+	if x != nil {
+		return x.HorizonMs
 	}
 	return 0
 }
@@ -935,6 +980,53 @@ func (x *JournalCheckpoint) GetEnd() *JournalSegment {
 	return nil
 }
 
+// JournalSwap puts segments that compaction has written in the place of those
+// with the same offsets. Each has a file of its base and generation until it is
+// renamed; from this record on only that file counts.
+type JournalSwap struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Segments      []*JournalSegment      `protobuf:"bytes,1,rep,name=segments,proto3" json:"segments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JournalSwap) Reset() {
+	*x = JournalSwap{}
+	mi := &file_sluice_persist_v1_journal_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JournalSwap) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JournalSwap) ProtoMessage() {}
+
+func (x *JournalSwap) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_persist_v1_journal_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JournalSwap.ProtoReflect.Descriptor instead.
+func (*JournalSwap) Descriptor() ([]byte, []int) {
+	return file_sluice_persist_v1_journal_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *JournalSwap) GetSegments() []*JournalSegment {
+	if x != nil {
+		return x.Segments
+	}
+	return nil
+}
+
 // SnapshotManifest is the data of a Raft snapshot: which bytes make up the log
 // at its index.
 type SnapshotManifest struct {
@@ -949,7 +1041,7 @@ type SnapshotManifest struct {
 
 func (x *SnapshotManifest) Reset() {
 	*x = SnapshotManifest{}
-	mi := &file_sluice_persist_v1_journal_proto_msgTypes[12]
+	mi := &file_sluice_persist_v1_journal_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -961,7 +1053,7 @@ func (x *SnapshotManifest) String() string {
 func (*SnapshotManifest) ProtoMessage() {}
 
 func (x *SnapshotManifest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_journal_proto_msgTypes[12]
+	mi := &file_sluice_persist_v1_journal_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -974,7 +1066,7 @@ func (x *SnapshotManifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotManifest.ProtoReflect.Descriptor instead.
 func (*SnapshotManifest) Descriptor() ([]byte, []int) {
-	return file_sluice_persist_v1_journal_proto_rawDescGZIP(), []int{12}
+	return file_sluice_persist_v1_journal_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SnapshotManifest) GetSegments() []*JournalSegment {
@@ -1011,7 +1103,7 @@ const file_sluice_persist_v1_journal_proto_rawDesc = "" +
 	"\n" +
 	"\x1fsluice/persist/v1/journal.proto\x12\x11sluice.persist.v1\"J\n" +
 	"\fJournalFrame\x12:\n" +
-	"\arecords\x18\x01 \x03(\v2 .sluice.persist.v1.JournalRecordR\arecords\"\xa5\x04\n" +
+	"\arecords\x18\x01 \x03(\v2 .sluice.persist.v1.JournalRecordR\arecords\"\xdb\x04\n" +
 	"\rJournalRecord\x12:\n" +
 	"\x06tables\x18\x01 \x01(\v2 .sluice.persist.v1.JournalTablesH\x00R\x06tables\x12D\n" +
 	"\n" +
@@ -1023,7 +1115,8 @@ const file_sluice_persist_v1_journal_proto_rawDesc = "" +
 	"\x05point\x18\a \x01(\v2\x1f.sluice.persist.v1.JournalPointH\x00R\x05point\x12F\n" +
 	"\n" +
 	"checkpoint\x18\b \x01(\v2$.sluice.persist.v1.JournalCheckpointH\x00R\n" +
-	"checkpointB\x06\n" +
+	"checkpoint\x124\n" +
+	"\x04swap\x18\t \x01(\v2\x1e.sluice.persist.v1.JournalSwapH\x00R\x04swapB\x06\n" +
 	"\x04kind\"\xc5\x01\n" +
 	"\rJournalTables\x12\x1f\n" +
 	"\vfirst_index\x18\x01 \x01(\x04R\n" +
@@ -1037,7 +1130,7 @@ const file_sluice_persist_v1_journal_proto_rawDesc = "" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x1f\n" +
 	"\vfirst_index\x18\x02 \x01(\x04R\n" +
 	"firstIndex\x12!\n" +
-	"\fstart_offset\x18\x03 \x01(\x03R\vstartOffset\"\xbe\x02\n" +
+	"\fstart_offset\x18\x03 \x01(\x03R\vstartOffset\"\x98\x03\n" +
 	"\x0eJournalSegment\x12\x12\n" +
 	"\x04base\x18\x01 \x01(\x03R\x04base\x12\x1f\n" +
 	"\vfirst_index\x18\x02 \x01(\x04R\n" +
@@ -1050,7 +1143,14 @@ const file_sluice_persist_v1_journal_proto_rawDesc = "" +
 	"\rmax_timestamp\x18\x06 \x01(\x03R\fmaxTimestamp\x120\n" +
 	"\x14max_timestamp_offset\x18\a \x01(\x03R\x12maxTimestampOffset\x12&\n" +
 	"\x0ffirst_append_ms\x18\b \x01(\x03R\rfirstAppendMs\x12$\n" +
-	"\x0elast_append_ms\x18\t \x01(\x03R\flastAppendMs\"R\n" +
+	"\x0elast_append_ms\x18\t \x01(\x03R\flastAppendMs\x12\x1e\n" +
+	"\n" +
+	"generation\x18\n" +
+	" \x01(\rR\n" +
+	"generation\x12\x19\n" +
+	"\bclean_to\x18\v \x01(\x03R\acleanTo\x12\x1d\n" +
+	"\n" +
+	"horizon_ms\x18\f \x01(\x03R\thorizonMs\"R\n" +
 	"\x10JournalHardState\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x12\n" +
 	"\x04vote\x18\x02 \x01(\x04R\x04vote\x12\x16\n" +
@@ -1082,7 +1182,9 @@ const file_sluice_persist_v1_journal_proto_rawDesc = "" +
 	"firstIndex\x12\x14\n" +
 	"\x05start\x18\x05 \x01(\x03R\x05start\"H\n" +
 	"\x11JournalCheckpoint\x123\n" +
-	"\x03end\x18\x01 \x01(\v2!.sluice.persist.v1.JournalSegmentR\x03end\"\xbe\x01\n" +
+	"\x03end\x18\x01 \x01(\v2!.sluice.persist.v1.JournalSegmentR\x03end\"L\n" +
+	"\vJournalSwap\x12=\n" +
+	"\bsegments\x18\x01 \x03(\v2!.sluice.persist.v1.JournalSegmentR\bsegments\"\xbe\x01\n" +
 	"\x10SnapshotManifest\x12=\n" +
 	"\bsegments\x18\x01 \x03(\v2!.sluice.persist.v1.JournalSegmentR\bsegments\x124\n" +
 	"\x05spans\x18\x02 \x03(\v2\x1e.sluice.persist.v1.JournalSpanR\x05spans\x12\x1f\n" +
@@ -1103,7 +1205,7 @@ func file_sluice_persist_v1_journal_proto_rawDescGZIP() []byte {
 	return file_sluice_persist_v1_journal_proto_rawDescData
 }
 
-var file_sluice_persist_v1_journal_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_sluice_persist_v1_journal_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_sluice_persist_v1_journal_proto_goTypes = []any{
 	(*JournalFrame)(nil),        // 0: sluice.persist.v1.JournalFrame
 	(*JournalRecord)(nil),       // 1: sluice.persist.v1.JournalRecord
@@ -1117,7 +1219,8 @@ var file_sluice_persist_v1_journal_proto_goTypes = []any{
 	(*JournalCutDone)(nil),      // 9: sluice.persist.v1.JournalCutDone
 	(*JournalPoint)(nil),        // 10: sluice.persist.v1.JournalPoint
 	(*JournalCheckpoint)(nil),   // 11: sluice.persist.v1.JournalCheckpoint
-	(*SnapshotManifest)(nil),    // 12: sluice.persist.v1.SnapshotManifest
+	(*JournalSwap)(nil),         // 12: sluice.persist.v1.JournalSwap
+	(*SnapshotManifest)(nil),    // 13: sluice.persist.v1.SnapshotManifest
 }
 var file_sluice_persist_v1_journal_proto_depIdxs = []int32{
 	1,  // 0: sluice.persist.v1.JournalFrame.records:type_name -> sluice.persist.v1.JournalRecord
@@ -1129,18 +1232,20 @@ var file_sluice_persist_v1_journal_proto_depIdxs = []int32{
 	9,  // 6: sluice.persist.v1.JournalRecord.cut_done:type_name -> sluice.persist.v1.JournalCutDone
 	10, // 7: sluice.persist.v1.JournalRecord.point:type_name -> sluice.persist.v1.JournalPoint
 	11, // 8: sluice.persist.v1.JournalRecord.checkpoint:type_name -> sluice.persist.v1.JournalCheckpoint
-	3,  // 9: sluice.persist.v1.JournalTables.spans:type_name -> sluice.persist.v1.JournalSpan
-	4,  // 10: sluice.persist.v1.JournalTables.segments:type_name -> sluice.persist.v1.JournalSegment
-	4,  // 11: sluice.persist.v1.JournalSegmentStart.sealed:type_name -> sluice.persist.v1.JournalSegment
-	4,  // 12: sluice.persist.v1.JournalCutDone.end:type_name -> sluice.persist.v1.JournalSegment
-	4,  // 13: sluice.persist.v1.JournalCheckpoint.end:type_name -> sluice.persist.v1.JournalSegment
-	4,  // 14: sluice.persist.v1.SnapshotManifest.segments:type_name -> sluice.persist.v1.JournalSegment
-	3,  // 15: sluice.persist.v1.SnapshotManifest.spans:type_name -> sluice.persist.v1.JournalSpan
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	12, // 9: sluice.persist.v1.JournalRecord.swap:type_name -> sluice.persist.v1.JournalSwap
+	3,  // 10: sluice.persist.v1.JournalTables.spans:type_name -> sluice.persist.v1.JournalSpan
+	4,  // 11: sluice.persist.v1.JournalTables.segments:type_name -> sluice.persist.v1.JournalSegment
+	4,  // 12: sluice.persist.v1.JournalSegmentStart.sealed:type_name -> sluice.persist.v1.JournalSegment
+	4,  // 13: sluice.persist.v1.JournalCutDone.end:type_name -> sluice.persist.v1.JournalSegment
+	4,  // 14: sluice.persist.v1.JournalCheckpoint.end:type_name -> sluice.persist.v1.JournalSegment
+	4,  // 15: sluice.persist.v1.JournalSwap.segments:type_name -> sluice.persist.v1.JournalSegment
+	4,  // 16: sluice.persist.v1.SnapshotManifest.segments:type_name -> sluice.persist.v1.JournalSegment
+	3,  // 17: sluice.persist.v1.SnapshotManifest.spans:type_name -> sluice.persist.v1.JournalSpan
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_sluice_persist_v1_journal_proto_init() }
@@ -1157,6 +1262,7 @@ func file_sluice_persist_v1_journal_proto_init() {
 		(*JournalRecord_CutDone)(nil),
 		(*JournalRecord_Point)(nil),
 		(*JournalRecord_Checkpoint)(nil),
+		(*JournalRecord_Swap)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1164,7 +1270,7 @@ func file_sluice_persist_v1_journal_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_persist_v1_journal_proto_rawDesc), len(file_sluice_persist_v1_journal_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

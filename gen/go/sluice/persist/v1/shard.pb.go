@@ -88,6 +88,9 @@ type ShardKey struct {
 	// Types that are valid to be assigned to Kind:
 	//
 	//	*ShardKey_GroupOffset
+	//	*ShardKey_Group
+	//	*ShardKey_GroupMember
+	//	*ShardKey_GroupAssignment
 	Kind          isShardKey_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -139,6 +142,33 @@ func (x *ShardKey) GetGroupOffset() *GroupOffsetKey {
 	return nil
 }
 
+func (x *ShardKey) GetGroup() *GroupKey {
+	if x != nil {
+		if x, ok := x.Kind.(*ShardKey_Group); ok {
+			return x.Group
+		}
+	}
+	return nil
+}
+
+func (x *ShardKey) GetGroupMember() *GroupMemberKey {
+	if x != nil {
+		if x, ok := x.Kind.(*ShardKey_GroupMember); ok {
+			return x.GroupMember
+		}
+	}
+	return nil
+}
+
+func (x *ShardKey) GetGroupAssignment() *GroupMemberKey {
+	if x != nil {
+		if x, ok := x.Kind.(*ShardKey_GroupAssignment); ok {
+			return x.GroupAssignment
+		}
+	}
+	return nil
+}
+
 type isShardKey_Kind interface {
 	isShardKey_Kind()
 }
@@ -147,7 +177,25 @@ type ShardKey_GroupOffset struct {
 	GroupOffset *GroupOffsetKey `protobuf:"bytes,1,opt,name=group_offset,json=groupOffset,proto3,oneof"`
 }
 
+type ShardKey_Group struct {
+	Group *GroupKey `protobuf:"bytes,2,opt,name=group,proto3,oneof"`
+}
+
+type ShardKey_GroupMember struct {
+	GroupMember *GroupMemberKey `protobuf:"bytes,3,opt,name=group_member,json=groupMember,proto3,oneof"`
+}
+
+type ShardKey_GroupAssignment struct {
+	GroupAssignment *GroupMemberKey `protobuf:"bytes,4,opt,name=group_assignment,json=groupAssignment,proto3,oneof"`
+}
+
 func (*ShardKey_GroupOffset) isShardKey_Kind() {}
+
+func (*ShardKey_Group) isShardKey_Kind() {}
+
+func (*ShardKey_GroupMember) isShardKey_Kind() {}
+
+func (*ShardKey_GroupAssignment) isShardKey_Kind() {}
 
 // GroupOffsetKey names a committed offset.
 type GroupOffsetKey struct {
@@ -210,12 +258,113 @@ func (x *GroupOffsetKey) GetPartition() int32 {
 	return 0
 }
 
+// GroupKey names a group.
+type GroupKey struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Group         string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GroupKey) Reset() {
+	*x = GroupKey{}
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GroupKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GroupKey) ProtoMessage() {}
+
+func (x *GroupKey) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GroupKey.ProtoReflect.Descriptor instead.
+func (*GroupKey) Descriptor() ([]byte, []int) {
+	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *GroupKey) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+// GroupMemberKey names a member of a group.
+type GroupMemberKey struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Group         string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	MemberId      string                 `protobuf:"bytes,2,opt,name=member_id,json=memberId,proto3" json:"member_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GroupMemberKey) Reset() {
+	*x = GroupMemberKey{}
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GroupMemberKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GroupMemberKey) ProtoMessage() {}
+
+func (x *GroupMemberKey) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GroupMemberKey.ProtoReflect.Descriptor instead.
+func (*GroupMemberKey) Descriptor() ([]byte, []int) {
+	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *GroupMemberKey) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *GroupMemberKey) GetMemberId() string {
+	if x != nil {
+		return x.MemberId
+	}
+	return ""
+}
+
 // ShardValue is the value of such a record, of the kind of its key.
 type ShardValue struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Kind:
 	//
 	//	*ShardValue_GroupOffset
+	//	*ShardValue_Group
+	//	*ShardValue_GroupMember
+	//	*ShardValue_GroupAssignment
 	Kind          isShardValue_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -223,7 +372,7 @@ type ShardValue struct {
 
 func (x *ShardValue) Reset() {
 	*x = ShardValue{}
-	mi := &file_sluice_persist_v1_shard_proto_msgTypes[2]
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -235,7 +384,7 @@ func (x *ShardValue) String() string {
 func (*ShardValue) ProtoMessage() {}
 
 func (x *ShardValue) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_shard_proto_msgTypes[2]
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -248,7 +397,7 @@ func (x *ShardValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardValue.ProtoReflect.Descriptor instead.
 func (*ShardValue) Descriptor() ([]byte, []int) {
-	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{2}
+	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ShardValue) GetKind() isShardValue_Kind {
@@ -267,6 +416,33 @@ func (x *ShardValue) GetGroupOffset() *GroupOffset {
 	return nil
 }
 
+func (x *ShardValue) GetGroup() *Group {
+	if x != nil {
+		if x, ok := x.Kind.(*ShardValue_Group); ok {
+			return x.Group
+		}
+	}
+	return nil
+}
+
+func (x *ShardValue) GetGroupMember() *GroupMember {
+	if x != nil {
+		if x, ok := x.Kind.(*ShardValue_GroupMember); ok {
+			return x.GroupMember
+		}
+	}
+	return nil
+}
+
+func (x *ShardValue) GetGroupAssignment() *GroupAssignment {
+	if x != nil {
+		if x, ok := x.Kind.(*ShardValue_GroupAssignment); ok {
+			return x.GroupAssignment
+		}
+	}
+	return nil
+}
+
 type isShardValue_Kind interface {
 	isShardValue_Kind()
 }
@@ -275,7 +451,25 @@ type ShardValue_GroupOffset struct {
 	GroupOffset *GroupOffset `protobuf:"bytes,1,opt,name=group_offset,json=groupOffset,proto3,oneof"`
 }
 
+type ShardValue_Group struct {
+	Group *Group `protobuf:"bytes,2,opt,name=group,proto3,oneof"`
+}
+
+type ShardValue_GroupMember struct {
+	GroupMember *GroupMember `protobuf:"bytes,3,opt,name=group_member,json=groupMember,proto3,oneof"`
+}
+
+type ShardValue_GroupAssignment struct {
+	GroupAssignment *GroupAssignment `protobuf:"bytes,4,opt,name=group_assignment,json=groupAssignment,proto3,oneof"`
+}
+
 func (*ShardValue_GroupOffset) isShardValue_Kind() {}
+
+func (*ShardValue_Group) isShardValue_Kind() {}
+
+func (*ShardValue_GroupMember) isShardValue_Kind() {}
+
+func (*ShardValue_GroupAssignment) isShardValue_Kind() {}
 
 // GroupOffset is a committed offset.
 type GroupOffset struct {
@@ -295,7 +489,7 @@ type GroupOffset struct {
 
 func (x *GroupOffset) Reset() {
 	*x = GroupOffset{}
-	mi := &file_sluice_persist_v1_shard_proto_msgTypes[3]
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -307,7 +501,7 @@ func (x *GroupOffset) String() string {
 func (*GroupOffset) ProtoMessage() {}
 
 func (x *GroupOffset) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_shard_proto_msgTypes[3]
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -320,7 +514,7 @@ func (x *GroupOffset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupOffset.ProtoReflect.Descriptor instead.
 func (*GroupOffset) Descriptor() ([]byte, []int) {
-	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{3}
+	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GroupOffset) GetGroupType() GroupType {
@@ -365,21 +559,251 @@ func (x *GroupOffset) GetExpireTimeMs() int64 {
 	return 0
 }
 
+// Group is a group as such. It stays when it has no members, so that it keeps
+// its owner and its generation never goes back.
+type Group struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	GroupType GroupType              `protobuf:"varint,1,opt,name=group_type,json=groupType,proto3,enum=sluice.persist.v1.GroupType" json:"group_type,omitempty"`
+	// Id of the key that first joined the group or committed to it.
+	Owner string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Grows by one with each rebalance; 0 before the first.
+	Generation    int64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Group) Reset() {
+	*x = Group{}
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Group) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Group) ProtoMessage() {}
+
+func (x *Group) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Group.ProtoReflect.Descriptor instead.
+func (*Group) Descriptor() ([]byte, []int) {
+	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Group) GetGroupType() GroupType {
+	if x != nil {
+		return x.GroupType
+	}
+	return GroupType_GROUP_TYPE_UNSPECIFIED
+}
+
+func (x *Group) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *Group) GetGeneration() int64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+// GroupMember is what a member reads.
+type GroupMember struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the key that made the member.
+	Owner         string   `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
+	TopicIds      [][]byte `protobuf:"bytes,2,rep,name=topic_ids,json=topicIds,proto3" json:"topic_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GroupMember) Reset() {
+	*x = GroupMember{}
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GroupMember) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GroupMember) ProtoMessage() {}
+
+func (x *GroupMember) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GroupMember.ProtoReflect.Descriptor instead.
+func (*GroupMember) Descriptor() ([]byte, []int) {
+	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *GroupMember) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *GroupMember) GetTopicIds() [][]byte {
+	if x != nil {
+		return x.TopicIds
+	}
+	return nil
+}
+
+// GroupAssignment is which partitions a member has. It is apart from GroupMember
+// since rebalances change the one and not the other.
+type GroupAssignment struct {
+	state         protoimpl.MessageState             `protogen:"open.v1"`
+	Topics        []*GroupAssignment_TopicPartitions `protobuf:"bytes,1,rep,name=topics,proto3" json:"topics,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GroupAssignment) Reset() {
+	*x = GroupAssignment{}
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GroupAssignment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GroupAssignment) ProtoMessage() {}
+
+func (x *GroupAssignment) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GroupAssignment.ProtoReflect.Descriptor instead.
+func (*GroupAssignment) Descriptor() ([]byte, []int) {
+	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *GroupAssignment) GetTopics() []*GroupAssignment_TopicPartitions {
+	if x != nil {
+		return x.Topics
+	}
+	return nil
+}
+
+// TopicPartitions are partitions of one topic.
+type GroupAssignment_TopicPartitions struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	TopicId []byte                 `protobuf:"bytes,1,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
+	// Ascending partitions as runs of neighbours, two numbers each: how many
+	// partitions to skip since the end of the run before, and how many there are.
+	Runs          []uint32 `protobuf:"varint,2,rep,packed,name=runs,proto3" json:"runs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GroupAssignment_TopicPartitions) Reset() {
+	*x = GroupAssignment_TopicPartitions{}
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GroupAssignment_TopicPartitions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GroupAssignment_TopicPartitions) ProtoMessage() {}
+
+func (x *GroupAssignment_TopicPartitions) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GroupAssignment_TopicPartitions.ProtoReflect.Descriptor instead.
+func (*GroupAssignment_TopicPartitions) Descriptor() ([]byte, []int) {
+	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{8, 0}
+}
+
+func (x *GroupAssignment_TopicPartitions) GetTopicId() []byte {
+	if x != nil {
+		return x.TopicId
+	}
+	return nil
+}
+
+func (x *GroupAssignment_TopicPartitions) GetRuns() []uint32 {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
 var File_sluice_persist_v1_shard_proto protoreflect.FileDescriptor
 
 const file_sluice_persist_v1_shard_proto_rawDesc = "" +
 	"\n" +
-	"\x1dsluice/persist/v1/shard.proto\x12\x11sluice.persist.v1\"Z\n" +
+	"\x1dsluice/persist/v1/shard.proto\x12\x11sluice.persist.v1\"\xa7\x02\n" +
 	"\bShardKey\x12F\n" +
-	"\fgroup_offset\x18\x01 \x01(\v2!.sluice.persist.v1.GroupOffsetKeyH\x00R\vgroupOffsetB\x06\n" +
+	"\fgroup_offset\x18\x01 \x01(\v2!.sluice.persist.v1.GroupOffsetKeyH\x00R\vgroupOffset\x123\n" +
+	"\x05group\x18\x02 \x01(\v2\x1b.sluice.persist.v1.GroupKeyH\x00R\x05group\x12F\n" +
+	"\fgroup_member\x18\x03 \x01(\v2!.sluice.persist.v1.GroupMemberKeyH\x00R\vgroupMember\x12N\n" +
+	"\x10group_assignment\x18\x04 \x01(\v2!.sluice.persist.v1.GroupMemberKeyH\x00R\x0fgroupAssignmentB\x06\n" +
 	"\x04kind\"_\n" +
 	"\x0eGroupOffsetKey\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x19\n" +
 	"\btopic_id\x18\x02 \x01(\fR\atopicId\x12\x1c\n" +
-	"\tpartition\x18\x03 \x01(\x05R\tpartition\"Y\n" +
+	"\tpartition\x18\x03 \x01(\x05R\tpartition\" \n" +
+	"\bGroupKey\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\tR\x05group\"C\n" +
+	"\x0eGroupMemberKey\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1b\n" +
+	"\tmember_id\x18\x02 \x01(\tR\bmemberId\"\xa1\x02\n" +
 	"\n" +
 	"ShardValue\x12C\n" +
-	"\fgroup_offset\x18\x01 \x01(\v2\x1e.sluice.persist.v1.GroupOffsetH\x00R\vgroupOffsetB\x06\n" +
+	"\fgroup_offset\x18\x01 \x01(\v2\x1e.sluice.persist.v1.GroupOffsetH\x00R\vgroupOffset\x120\n" +
+	"\x05group\x18\x02 \x01(\v2\x18.sluice.persist.v1.GroupH\x00R\x05group\x12C\n" +
+	"\fgroup_member\x18\x03 \x01(\v2\x1e.sluice.persist.v1.GroupMemberH\x00R\vgroupMember\x12O\n" +
+	"\x10group_assignment\x18\x04 \x01(\v2\".sluice.persist.v1.GroupAssignmentH\x00R\x0fgroupAssignmentB\x06\n" +
 	"\x04kind\"\xed\x01\n" +
 	"\vGroupOffset\x12;\n" +
 	"\n" +
@@ -388,7 +812,22 @@ const file_sluice_persist_v1_shard_proto_rawDesc = "" +
 	"\fleader_epoch\x18\x03 \x01(\x05R\vleaderEpoch\x12\x1a\n" +
 	"\bmetadata\x18\x04 \x01(\tR\bmetadata\x12$\n" +
 	"\x0ecommit_time_ms\x18\x05 \x01(\x03R\fcommitTimeMs\x12$\n" +
-	"\x0eexpire_time_ms\x18\x06 \x01(\x03R\fexpireTimeMs*\x9d\x01\n" +
+	"\x0eexpire_time_ms\x18\x06 \x01(\x03R\fexpireTimeMs\"z\n" +
+	"\x05Group\x12;\n" +
+	"\n" +
+	"group_type\x18\x01 \x01(\x0e2\x1c.sluice.persist.v1.GroupTypeR\tgroupType\x12\x14\n" +
+	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x03 \x01(\x03R\n" +
+	"generation\"@\n" +
+	"\vGroupMember\x12\x14\n" +
+	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x1b\n" +
+	"\ttopic_ids\x18\x02 \x03(\fR\btopicIds\"\x9f\x01\n" +
+	"\x0fGroupAssignment\x12J\n" +
+	"\x06topics\x18\x01 \x03(\v22.sluice.persist.v1.GroupAssignment.TopicPartitionsR\x06topics\x1a@\n" +
+	"\x0fTopicPartitions\x12\x19\n" +
+	"\btopic_id\x18\x01 \x01(\fR\atopicId\x12\x12\n" +
+	"\x04runs\x18\x02 \x03(\rR\x04runs*\x9d\x01\n" +
 	"\tGroupType\x12\x1a\n" +
 	"\x16GROUP_TYPE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11GROUP_TYPE_SLUICE\x10\x01\x12\x16\n" +
@@ -412,23 +851,37 @@ func file_sluice_persist_v1_shard_proto_rawDescGZIP() []byte {
 }
 
 var file_sluice_persist_v1_shard_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_sluice_persist_v1_shard_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_sluice_persist_v1_shard_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_sluice_persist_v1_shard_proto_goTypes = []any{
-	(GroupType)(0),         // 0: sluice.persist.v1.GroupType
-	(*ShardKey)(nil),       // 1: sluice.persist.v1.ShardKey
-	(*GroupOffsetKey)(nil), // 2: sluice.persist.v1.GroupOffsetKey
-	(*ShardValue)(nil),     // 3: sluice.persist.v1.ShardValue
-	(*GroupOffset)(nil),    // 4: sluice.persist.v1.GroupOffset
+	(GroupType)(0),                          // 0: sluice.persist.v1.GroupType
+	(*ShardKey)(nil),                        // 1: sluice.persist.v1.ShardKey
+	(*GroupOffsetKey)(nil),                  // 2: sluice.persist.v1.GroupOffsetKey
+	(*GroupKey)(nil),                        // 3: sluice.persist.v1.GroupKey
+	(*GroupMemberKey)(nil),                  // 4: sluice.persist.v1.GroupMemberKey
+	(*ShardValue)(nil),                      // 5: sluice.persist.v1.ShardValue
+	(*GroupOffset)(nil),                     // 6: sluice.persist.v1.GroupOffset
+	(*Group)(nil),                           // 7: sluice.persist.v1.Group
+	(*GroupMember)(nil),                     // 8: sluice.persist.v1.GroupMember
+	(*GroupAssignment)(nil),                 // 9: sluice.persist.v1.GroupAssignment
+	(*GroupAssignment_TopicPartitions)(nil), // 10: sluice.persist.v1.GroupAssignment.TopicPartitions
 }
 var file_sluice_persist_v1_shard_proto_depIdxs = []int32{
-	2, // 0: sluice.persist.v1.ShardKey.group_offset:type_name -> sluice.persist.v1.GroupOffsetKey
-	4, // 1: sluice.persist.v1.ShardValue.group_offset:type_name -> sluice.persist.v1.GroupOffset
-	0, // 2: sluice.persist.v1.GroupOffset.group_type:type_name -> sluice.persist.v1.GroupType
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	2,  // 0: sluice.persist.v1.ShardKey.group_offset:type_name -> sluice.persist.v1.GroupOffsetKey
+	3,  // 1: sluice.persist.v1.ShardKey.group:type_name -> sluice.persist.v1.GroupKey
+	4,  // 2: sluice.persist.v1.ShardKey.group_member:type_name -> sluice.persist.v1.GroupMemberKey
+	4,  // 3: sluice.persist.v1.ShardKey.group_assignment:type_name -> sluice.persist.v1.GroupMemberKey
+	6,  // 4: sluice.persist.v1.ShardValue.group_offset:type_name -> sluice.persist.v1.GroupOffset
+	7,  // 5: sluice.persist.v1.ShardValue.group:type_name -> sluice.persist.v1.Group
+	8,  // 6: sluice.persist.v1.ShardValue.group_member:type_name -> sluice.persist.v1.GroupMember
+	9,  // 7: sluice.persist.v1.ShardValue.group_assignment:type_name -> sluice.persist.v1.GroupAssignment
+	0,  // 8: sluice.persist.v1.GroupOffset.group_type:type_name -> sluice.persist.v1.GroupType
+	0,  // 9: sluice.persist.v1.Group.group_type:type_name -> sluice.persist.v1.GroupType
+	10, // 10: sluice.persist.v1.GroupAssignment.topics:type_name -> sluice.persist.v1.GroupAssignment.TopicPartitions
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_sluice_persist_v1_shard_proto_init() }
@@ -438,9 +891,15 @@ func file_sluice_persist_v1_shard_proto_init() {
 	}
 	file_sluice_persist_v1_shard_proto_msgTypes[0].OneofWrappers = []any{
 		(*ShardKey_GroupOffset)(nil),
+		(*ShardKey_Group)(nil),
+		(*ShardKey_GroupMember)(nil),
+		(*ShardKey_GroupAssignment)(nil),
 	}
-	file_sluice_persist_v1_shard_proto_msgTypes[2].OneofWrappers = []any{
+	file_sluice_persist_v1_shard_proto_msgTypes[4].OneofWrappers = []any{
 		(*ShardValue_GroupOffset)(nil),
+		(*ShardValue_Group)(nil),
+		(*ShardValue_GroupMember)(nil),
+		(*ShardValue_GroupAssignment)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -448,7 +907,7 @@ func file_sluice_persist_v1_shard_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_persist_v1_shard_proto_rawDesc), len(file_sluice_persist_v1_shard_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   4,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

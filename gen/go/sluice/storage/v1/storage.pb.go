@@ -2613,9 +2613,14 @@ type DescribeResponse_PartitionDescription struct {
 	LastIndex   int64                               `protobuf:"varint,13,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
 	Replicas    []*DescribeResponse_ReplicaProgress `protobuf:"bytes,14,rep,name=replicas,proto3" json:"replicas,omitempty"`
 	// The fence of a coordinator's shard; 0 when there is none.
-	OwnerEpoch    int64 `protobuf:"varint,15,opt,name=owner_epoch,json=ownerEpoch,proto3" json:"owner_epoch,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	OwnerEpoch int64 `protobuf:"varint,15,opt,name=owner_epoch,json=ownerEpoch,proto3" json:"owner_epoch,omitempty"`
+	// What retention and compaction have done here since the process started.
+	RetentionSegmentsDeleted int64 `protobuf:"varint,16,opt,name=retention_segments_deleted,json=retentionSegmentsDeleted,proto3" json:"retention_segments_deleted,omitempty"`
+	RetentionBytesReclaimed  int64 `protobuf:"varint,17,opt,name=retention_bytes_reclaimed,json=retentionBytesReclaimed,proto3" json:"retention_bytes_reclaimed,omitempty"`
+	CompactionRuns           int64 `protobuf:"varint,18,opt,name=compaction_runs,json=compactionRuns,proto3" json:"compaction_runs,omitempty"`
+	CompactionRecordsDropped int64 `protobuf:"varint,19,opt,name=compaction_records_dropped,json=compactionRecordsDropped,proto3" json:"compaction_records_dropped,omitempty"`
+	unknownFields            protoimpl.UnknownFields
+	sizeCache                protoimpl.SizeCache
 }
 
 func (x *DescribeResponse_PartitionDescription) Reset() {
@@ -2749,6 +2754,34 @@ func (x *DescribeResponse_PartitionDescription) GetReplicas() []*DescribeRespons
 func (x *DescribeResponse_PartitionDescription) GetOwnerEpoch() int64 {
 	if x != nil {
 		return x.OwnerEpoch
+	}
+	return 0
+}
+
+func (x *DescribeResponse_PartitionDescription) GetRetentionSegmentsDeleted() int64 {
+	if x != nil {
+		return x.RetentionSegmentsDeleted
+	}
+	return 0
+}
+
+func (x *DescribeResponse_PartitionDescription) GetRetentionBytesReclaimed() int64 {
+	if x != nil {
+		return x.RetentionBytesReclaimed
+	}
+	return 0
+}
+
+func (x *DescribeResponse_PartitionDescription) GetCompactionRuns() int64 {
+	if x != nil {
+		return x.CompactionRuns
+	}
+	return 0
+}
+
+func (x *DescribeResponse_PartitionDescription) GetCompactionRecordsDropped() int64 {
+	if x != nil {
+		return x.CompactionRecordsDropped
 	}
 	return 0
 }
@@ -3193,9 +3226,9 @@ const file_sluice_storage_v1_storage_proto_rawDesc = "" +
 	"\x0fDescribeRequest\x12<\n" +
 	"\n" +
 	"partitions\x18\x01 \x03(\v2\x1c.sluice.storage.v1.PartitionR\n" +
-	"partitions\"\xab\a\n" +
+	"partitions\"\x8c\t\n" +
 	"\x10DescribeResponse\x12\\\n" +
-	"\fdescriptions\x18\x01 \x03(\v28.sluice.storage.v1.DescribeResponse.PartitionDescriptionR\fdescriptions\x1a\x87\x05\n" +
+	"\fdescriptions\x18\x01 \x03(\v28.sluice.storage.v1.DescribeResponse.PartitionDescriptionR\fdescriptions\x1a\xe8\x06\n" +
 	"\x14PartitionDescription\x12:\n" +
 	"\tpartition\x18\x01 \x01(\v2\x1c.sluice.storage.v1.PartitionR\tpartition\x127\n" +
 	"\x05error\x18\x02 \x01(\v2!.sluice.storage.v1.PartitionErrorR\x05error\x12(\n" +
@@ -3215,7 +3248,11 @@ const file_sluice_storage_v1_storage_proto_rawDesc = "" +
 	"last_index\x18\r \x01(\x03R\tlastIndex\x12O\n" +
 	"\breplicas\x18\x0e \x03(\v23.sluice.storage.v1.DescribeResponse.ReplicaProgressR\breplicas\x12\x1f\n" +
 	"\vowner_epoch\x18\x0f \x01(\x03R\n" +
-	"ownerEpoch\x1a\xae\x01\n" +
+	"ownerEpoch\x12<\n" +
+	"\x1aretention_segments_deleted\x18\x10 \x01(\x03R\x18retentionSegmentsDeleted\x12:\n" +
+	"\x19retention_bytes_reclaimed\x18\x11 \x01(\x03R\x17retentionBytesReclaimed\x12'\n" +
+	"\x0fcompaction_runs\x18\x12 \x01(\x03R\x0ecompactionRuns\x12<\n" +
+	"\x1acompaction_records_dropped\x18\x13 \x01(\x03R\x18compactionRecordsDropped\x1a\xae\x01\n" +
 	"\x0fReplicaProgress\x12\x1d\n" +
 	"\n" +
 	"replica_id\x18\x01 \x01(\x04R\treplicaId\x12\x12\n" +

@@ -141,7 +141,12 @@ var testConfig = Config{MaxQueued: 100, MaxBatchBytes: 1 << 20, AppendTimeout: 5
 
 func newRuntime(t *testing.T, cfg Config, log Log, shards int) *Runtime[registers] {
 	t.Helper()
-	r := New(cfg, log, func(int32) registers { return registers{} }, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	return newMachine(t, cfg, log, shards, func(int32) registers { return registers{} })
+}
+
+func newMachine[M Machine](t *testing.T, cfg Config, log Log, shards int, fresh func(int32) M) *Runtime[M] {
+	t.Helper()
+	r := New(cfg, log, fresh, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	r.begin(shards)
 	t.Cleanup(r.stop)
 	return r

@@ -107,6 +107,9 @@ func (r *Runtime[M]) do(ctx context.Context, shard int32, o *op[M]) error {
 	return o.wait(ctx)
 }
 
+// Count returns how many shards there are, 0 before it is known.
+func (r *Runtime[M]) Count() int { return len(r.all()) }
+
 // Owned returns the shards that this coordinator owns.
 func (r *Runtime[M]) Owned() []int32 {
 	var owned []int32

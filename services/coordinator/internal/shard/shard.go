@@ -25,10 +25,17 @@ type shard[M Machine] struct {
 		working bool
 		// loaded is the tenure that state is of; nil when there is no state.
 		loaded *tenure
+		// timer calls ring when something comes due; nil when nothing will.
+		timer *time.Timer
+		// rang is that work shall ask for what is due.
+		rang bool
 	}
 
-	// state belongs to work while it runs, and to the lock otherwise.
+	// state belongs to work while it runs, and to the lock otherwise. It is only
+	// looked at while it is loaded.
 	state M
+	// notDueBefore spaces out attempts to do what is due. It is work's.
+	notDueBefore time.Time
 }
 
 // enqueue adds an op, and a goroutine when there is none.
@@ -42,11 +49,26 @@ func (s *shard[M]) enqueue(o *op[M]) error {
 		return ErrOverloaded
 	}
 	s.mu.queue = append(s.mu.queue, o)
+	s.startLocked()
+	return nil
+}
+
+func (s *shard[M]) startLocked() {
 	if !s.mu.working {
 		s.mu.working = true
 		s.runtime.work.Go(s.work)
 	}
-	return nil
+}
+
+// ring has what is due done, of a state that is in memory.
+func (s *shard[M]) ring() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.tenure == nil || s.mu.loaded != s.mu.tenure {
+		return
+	}
+	s.mu.rang = true
+	s.startLocked()
 }
 
 // isLoaded reports whether the shard's state is in memory.
@@ -88,24 +110,80 @@ func (s *shard[M]) disown(t *tenure) {
 func (s *shard[M]) unloadLocked() {
 	var none M
 	s.state, s.mu.loaded = none, nil
+	s.stopTimerLocked()
 }
 
-// work serves the queue until it is empty.
+func (s *shard[M]) stopTimerLocked() {
+	if s.mu.timer != nil {
+		s.mu.timer.Stop()
+		s.mu.timer = nil
+	}
+}
+
+// work serves the queue until it is empty, and does what has come due.
 func (s *shard[M]) work() {
 	for {
 		s.mu.Lock()
 		if s.mu.loaded != s.mu.tenure {
 			s.unloadLocked()
 		}
-		ops := s.mu.queue
-		s.mu.queue = nil
-		if len(ops) == 0 {
+		ops, rang := s.mu.queue, s.mu.rang
+		s.mu.queue, s.mu.rang = nil, false
+		if len(ops) == 0 && !rang {
+			s.setTimerLocked()
 			s.mu.working = false
 			s.mu.Unlock()
 			return
 		}
 		s.mu.Unlock()
 		s.serve(ops)
+		if rang {
+			// After what was waiting: who was heard of in it is not late.
+			s.doDue()
+		}
+	}
+}
+
+// setTimerLocked sets the timer to when the state has something to do.
+func (s *shard[M]) setTimerLocked() {
+	s.stopTimerLocked()
+	timed, ok := any(s.state).(Timed)
+	if !ok || s.mu.loaded == nil {
+		return
+	}
+	if next := timed.NextDue(); !next.IsZero() {
+		s.mu.timer = time.AfterFunc(time.Until(later(next, s.notDueBefore)), s.ring)
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// duePause is how long what is due waits after it could not be written.
+const duePause = time.Second
+
+// doDue writes what has come due, for as long as the state is in memory.
+func (s *shard[M]) doDue() {
+	for s.isLoaded() {
+		timed, ok := any(s.state).(Timed)
+		if !ok {
+			return
+		}
+		if next := timed.NextDue(); next.IsZero() || time.Until(next) > 0 {
+			return
+		}
+		o := newOp[M]()
+		o.write = func(m M) ([]Record, error) { return any(m).(Timed).Due(time.Now()), nil }
+		s.writeSome([]*op[M]{o})
+		if err := <-o.done; err != nil {
+			s.runtime.logger.Warn("what was due is not written, trying again", "shard", s.number, "err", err)
+			s.notDueBefore = time.Now().Add(duePause)
+			return
+		}
 	}
 }
 

@@ -29,13 +29,14 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // ProducerService gives string producer ids the numbers that stand in batches,
-// in the shard that the id hashes to.
+// all in one shard, since it is over all ids of a key that they are counted.
+// UNAVAILABLE with the reason NOT_COORDINATOR when the shard is elsewhere.
 type ProducerServiceClient interface {
 	// ResolveProducer returns the number of an id, and makes one at its first use.
 	// PERMISSION_DENIED when it belongs to another key, RESOURCE_EXHAUSTED when
 	// the key owns 10,000.
 	ResolveProducer(ctx context.Context, in *ResolveProducerRequest, opts ...grpc.CallOption) (*ResolveProducerResponse, error)
-	// ListProducers returns the ids of this coordinator's shards.
+	// ListProducers returns all ids that are not forgotten.
 	ListProducers(ctx context.Context, in *ListProducersRequest, opts ...grpc.CallOption) (*ListProducersResponse, error)
 	// ForgetProducer forgets an id; its next use gets a new number.
 	ForgetProducer(ctx context.Context, in *ForgetProducerRequest, opts ...grpc.CallOption) (*ForgetProducerResponse, error)
@@ -84,13 +85,14 @@ func (c *producerServiceClient) ForgetProducer(ctx context.Context, in *ForgetPr
 // for forward compatibility.
 //
 // ProducerService gives string producer ids the numbers that stand in batches,
-// in the shard that the id hashes to.
+// all in one shard, since it is over all ids of a key that they are counted.
+// UNAVAILABLE with the reason NOT_COORDINATOR when the shard is elsewhere.
 type ProducerServiceServer interface {
 	// ResolveProducer returns the number of an id, and makes one at its first use.
 	// PERMISSION_DENIED when it belongs to another key, RESOURCE_EXHAUSTED when
 	// the key owns 10,000.
 	ResolveProducer(context.Context, *ResolveProducerRequest) (*ResolveProducerResponse, error)
-	// ListProducers returns the ids of this coordinator's shards.
+	// ListProducers returns all ids that are not forgotten.
 	ListProducers(context.Context, *ListProducersRequest) (*ListProducersResponse, error)
 	// ForgetProducer forgets an id; its next use gets a new number.
 	ForgetProducer(context.Context, *ForgetProducerRequest) (*ForgetProducerResponse, error)

@@ -91,6 +91,8 @@ type ShardKey struct {
 	//	*ShardKey_Group
 	//	*ShardKey_GroupMember
 	//	*ShardKey_GroupAssignment
+	//	*ShardKey_ProducerId
+	//	*ShardKey_ProducerNumbers
 	Kind          isShardKey_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -169,6 +171,24 @@ func (x *ShardKey) GetGroupAssignment() *GroupMemberKey {
 	return nil
 }
 
+func (x *ShardKey) GetProducerId() *ProducerIdKey {
+	if x != nil {
+		if x, ok := x.Kind.(*ShardKey_ProducerId); ok {
+			return x.ProducerId
+		}
+	}
+	return nil
+}
+
+func (x *ShardKey) GetProducerNumbers() *ProducerNumbersKey {
+	if x != nil {
+		if x, ok := x.Kind.(*ShardKey_ProducerNumbers); ok {
+			return x.ProducerNumbers
+		}
+	}
+	return nil
+}
+
 type isShardKey_Kind interface {
 	isShardKey_Kind()
 }
@@ -189,6 +209,14 @@ type ShardKey_GroupAssignment struct {
 	GroupAssignment *GroupMemberKey `protobuf:"bytes,4,opt,name=group_assignment,json=groupAssignment,proto3,oneof"`
 }
 
+type ShardKey_ProducerId struct {
+	ProducerId *ProducerIdKey `protobuf:"bytes,5,opt,name=producer_id,json=producerId,proto3,oneof"`
+}
+
+type ShardKey_ProducerNumbers struct {
+	ProducerNumbers *ProducerNumbersKey `protobuf:"bytes,6,opt,name=producer_numbers,json=producerNumbers,proto3,oneof"`
+}
+
 func (*ShardKey_GroupOffset) isShardKey_Kind() {}
 
 func (*ShardKey_Group) isShardKey_Kind() {}
@@ -196,6 +224,10 @@ func (*ShardKey_Group) isShardKey_Kind() {}
 func (*ShardKey_GroupMember) isShardKey_Kind() {}
 
 func (*ShardKey_GroupAssignment) isShardKey_Kind() {}
+
+func (*ShardKey_ProducerId) isShardKey_Kind() {}
+
+func (*ShardKey_ProducerNumbers) isShardKey_Kind() {}
 
 // GroupOffsetKey names a committed offset.
 type GroupOffsetKey struct {
@@ -365,6 +397,8 @@ type ShardValue struct {
 	//	*ShardValue_Group
 	//	*ShardValue_GroupMember
 	//	*ShardValue_GroupAssignment
+	//	*ShardValue_ProducerId
+	//	*ShardValue_ProducerNumbers
 	Kind          isShardValue_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -443,6 +477,24 @@ func (x *ShardValue) GetGroupAssignment() *GroupAssignment {
 	return nil
 }
 
+func (x *ShardValue) GetProducerId() *ProducerId {
+	if x != nil {
+		if x, ok := x.Kind.(*ShardValue_ProducerId); ok {
+			return x.ProducerId
+		}
+	}
+	return nil
+}
+
+func (x *ShardValue) GetProducerNumbers() *ProducerNumbers {
+	if x != nil {
+		if x, ok := x.Kind.(*ShardValue_ProducerNumbers); ok {
+			return x.ProducerNumbers
+		}
+	}
+	return nil
+}
+
 type isShardValue_Kind interface {
 	isShardValue_Kind()
 }
@@ -463,6 +515,14 @@ type ShardValue_GroupAssignment struct {
 	GroupAssignment *GroupAssignment `protobuf:"bytes,4,opt,name=group_assignment,json=groupAssignment,proto3,oneof"`
 }
 
+type ShardValue_ProducerId struct {
+	ProducerId *ProducerId `protobuf:"bytes,5,opt,name=producer_id,json=producerId,proto3,oneof"`
+}
+
+type ShardValue_ProducerNumbers struct {
+	ProducerNumbers *ProducerNumbers `protobuf:"bytes,6,opt,name=producer_numbers,json=producerNumbers,proto3,oneof"`
+}
+
 func (*ShardValue_GroupOffset) isShardValue_Kind() {}
 
 func (*ShardValue_Group) isShardValue_Kind() {}
@@ -470,6 +530,10 @@ func (*ShardValue_Group) isShardValue_Kind() {}
 func (*ShardValue_GroupMember) isShardValue_Kind() {}
 
 func (*ShardValue_GroupAssignment) isShardValue_Kind() {}
+
+func (*ShardValue_ProducerId) isShardValue_Kind() {}
+
+func (*ShardValue_ProducerNumbers) isShardValue_Kind() {}
 
 // GroupOffset is a committed offset.
 type GroupOffset struct {
@@ -723,6 +787,198 @@ func (x *GroupAssignment) GetTopics() []*GroupAssignment_TopicPartitions {
 	return nil
 }
 
+// ProducerIdKey names an idempotent producer of the HTTP API.
+type ProducerIdKey struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ProducerId    string                 `protobuf:"bytes,1,opt,name=producer_id,json=producerId,proto3" json:"producer_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProducerIdKey) Reset() {
+	*x = ProducerIdKey{}
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProducerIdKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProducerIdKey) ProtoMessage() {}
+
+func (x *ProducerIdKey) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProducerIdKey.ProtoReflect.Descriptor instead.
+func (*ProducerIdKey) Descriptor() ([]byte, []int) {
+	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ProducerIdKey) GetProducerId() string {
+	if x != nil {
+		return x.ProducerId
+	}
+	return ""
+}
+
+// ProducerNumbersKey is the key of the one ProducerNumbers of a shard.
+type ProducerNumbersKey struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProducerNumbersKey) Reset() {
+	*x = ProducerNumbersKey{}
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProducerNumbersKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProducerNumbersKey) ProtoMessage() {}
+
+func (x *ProducerNumbersKey) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProducerNumbersKey.ProtoReflect.Descriptor instead.
+func (*ProducerNumbersKey) Descriptor() ([]byte, []int) {
+	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{10}
+}
+
+// ProducerId is who owns a producer id and the number that stands for it in
+// batches.
+type ProducerId struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the key that first used it.
+	Owner  string `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
+	Number int64  `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	// Written at most once an hour, so it may be behind.
+	LastUsedMs    int64 `protobuf:"varint,3,opt,name=last_used_ms,json=lastUsedMs,proto3" json:"last_used_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProducerId) Reset() {
+	*x = ProducerId{}
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProducerId) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProducerId) ProtoMessage() {}
+
+func (x *ProducerId) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProducerId.ProtoReflect.Descriptor instead.
+func (*ProducerId) Descriptor() ([]byte, []int) {
+	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ProducerId) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *ProducerId) GetNumber() int64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *ProducerId) GetLastUsedMs() int64 {
+	if x != nil {
+		return x.LastUsedMs
+	}
+	return 0
+}
+
+// ProducerNumbers says which numbers may have been given out.
+type ProducerNumbers struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All below it.
+	End           int64 `protobuf:"varint,1,opt,name=end,proto3" json:"end,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProducerNumbers) Reset() {
+	*x = ProducerNumbers{}
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProducerNumbers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProducerNumbers) ProtoMessage() {}
+
+func (x *ProducerNumbers) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProducerNumbers.ProtoReflect.Descriptor instead.
+func (*ProducerNumbers) Descriptor() ([]byte, []int) {
+	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ProducerNumbers) GetEnd() int64 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
 // TopicPartitions are partitions of one topic.
 type GroupAssignment_TopicPartitions struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -736,7 +992,7 @@ type GroupAssignment_TopicPartitions struct {
 
 func (x *GroupAssignment_TopicPartitions) Reset() {
 	*x = GroupAssignment_TopicPartitions{}
-	mi := &file_sluice_persist_v1_shard_proto_msgTypes[9]
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -748,7 +1004,7 @@ func (x *GroupAssignment_TopicPartitions) String() string {
 func (*GroupAssignment_TopicPartitions) ProtoMessage() {}
 
 func (x *GroupAssignment_TopicPartitions) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_shard_proto_msgTypes[9]
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -782,12 +1038,15 @@ var File_sluice_persist_v1_shard_proto protoreflect.FileDescriptor
 
 const file_sluice_persist_v1_shard_proto_rawDesc = "" +
 	"\n" +
-	"\x1dsluice/persist/v1/shard.proto\x12\x11sluice.persist.v1\"\xa7\x02\n" +
+	"\x1dsluice/persist/v1/shard.proto\x12\x11sluice.persist.v1\"\xc0\x03\n" +
 	"\bShardKey\x12F\n" +
 	"\fgroup_offset\x18\x01 \x01(\v2!.sluice.persist.v1.GroupOffsetKeyH\x00R\vgroupOffset\x123\n" +
 	"\x05group\x18\x02 \x01(\v2\x1b.sluice.persist.v1.GroupKeyH\x00R\x05group\x12F\n" +
 	"\fgroup_member\x18\x03 \x01(\v2!.sluice.persist.v1.GroupMemberKeyH\x00R\vgroupMember\x12N\n" +
-	"\x10group_assignment\x18\x04 \x01(\v2!.sluice.persist.v1.GroupMemberKeyH\x00R\x0fgroupAssignmentB\x06\n" +
+	"\x10group_assignment\x18\x04 \x01(\v2!.sluice.persist.v1.GroupMemberKeyH\x00R\x0fgroupAssignment\x12C\n" +
+	"\vproducer_id\x18\x05 \x01(\v2 .sluice.persist.v1.ProducerIdKeyH\x00R\n" +
+	"producerId\x12R\n" +
+	"\x10producer_numbers\x18\x06 \x01(\v2%.sluice.persist.v1.ProducerNumbersKeyH\x00R\x0fproducerNumbersB\x06\n" +
 	"\x04kind\"_\n" +
 	"\x0eGroupOffsetKey\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x19\n" +
@@ -797,13 +1056,16 @@ const file_sluice_persist_v1_shard_proto_rawDesc = "" +
 	"\x05group\x18\x01 \x01(\tR\x05group\"C\n" +
 	"\x0eGroupMemberKey\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1b\n" +
-	"\tmember_id\x18\x02 \x01(\tR\bmemberId\"\xa1\x02\n" +
+	"\tmember_id\x18\x02 \x01(\tR\bmemberId\"\xb4\x03\n" +
 	"\n" +
 	"ShardValue\x12C\n" +
 	"\fgroup_offset\x18\x01 \x01(\v2\x1e.sluice.persist.v1.GroupOffsetH\x00R\vgroupOffset\x120\n" +
 	"\x05group\x18\x02 \x01(\v2\x18.sluice.persist.v1.GroupH\x00R\x05group\x12C\n" +
 	"\fgroup_member\x18\x03 \x01(\v2\x1e.sluice.persist.v1.GroupMemberH\x00R\vgroupMember\x12O\n" +
-	"\x10group_assignment\x18\x04 \x01(\v2\".sluice.persist.v1.GroupAssignmentH\x00R\x0fgroupAssignmentB\x06\n" +
+	"\x10group_assignment\x18\x04 \x01(\v2\".sluice.persist.v1.GroupAssignmentH\x00R\x0fgroupAssignment\x12@\n" +
+	"\vproducer_id\x18\x05 \x01(\v2\x1d.sluice.persist.v1.ProducerIdH\x00R\n" +
+	"producerId\x12O\n" +
+	"\x10producer_numbers\x18\x06 \x01(\v2\".sluice.persist.v1.ProducerNumbersH\x00R\x0fproducerNumbersB\x06\n" +
 	"\x04kind\"\xed\x01\n" +
 	"\vGroupOffset\x12;\n" +
 	"\n" +
@@ -827,7 +1089,19 @@ const file_sluice_persist_v1_shard_proto_rawDesc = "" +
 	"\x06topics\x18\x01 \x03(\v22.sluice.persist.v1.GroupAssignment.TopicPartitionsR\x06topics\x1a@\n" +
 	"\x0fTopicPartitions\x12\x19\n" +
 	"\btopic_id\x18\x01 \x01(\fR\atopicId\x12\x12\n" +
-	"\x04runs\x18\x02 \x03(\rR\x04runs*\x9d\x01\n" +
+	"\x04runs\x18\x02 \x03(\rR\x04runs\"0\n" +
+	"\rProducerIdKey\x12\x1f\n" +
+	"\vproducer_id\x18\x01 \x01(\tR\n" +
+	"producerId\"\x14\n" +
+	"\x12ProducerNumbersKey\"\\\n" +
+	"\n" +
+	"ProducerId\x12\x14\n" +
+	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x03R\x06number\x12 \n" +
+	"\flast_used_ms\x18\x03 \x01(\x03R\n" +
+	"lastUsedMs\"#\n" +
+	"\x0fProducerNumbers\x12\x10\n" +
+	"\x03end\x18\x01 \x01(\x03R\x03end*\x9d\x01\n" +
 	"\tGroupType\x12\x1a\n" +
 	"\x16GROUP_TYPE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11GROUP_TYPE_SLUICE\x10\x01\x12\x16\n" +
@@ -851,7 +1125,7 @@ func file_sluice_persist_v1_shard_proto_rawDescGZIP() []byte {
 }
 
 var file_sluice_persist_v1_shard_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_sluice_persist_v1_shard_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_sluice_persist_v1_shard_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_sluice_persist_v1_shard_proto_goTypes = []any{
 	(GroupType)(0),                          // 0: sluice.persist.v1.GroupType
 	(*ShardKey)(nil),                        // 1: sluice.persist.v1.ShardKey
@@ -863,25 +1137,33 @@ var file_sluice_persist_v1_shard_proto_goTypes = []any{
 	(*Group)(nil),                           // 7: sluice.persist.v1.Group
 	(*GroupMember)(nil),                     // 8: sluice.persist.v1.GroupMember
 	(*GroupAssignment)(nil),                 // 9: sluice.persist.v1.GroupAssignment
-	(*GroupAssignment_TopicPartitions)(nil), // 10: sluice.persist.v1.GroupAssignment.TopicPartitions
+	(*ProducerIdKey)(nil),                   // 10: sluice.persist.v1.ProducerIdKey
+	(*ProducerNumbersKey)(nil),              // 11: sluice.persist.v1.ProducerNumbersKey
+	(*ProducerId)(nil),                      // 12: sluice.persist.v1.ProducerId
+	(*ProducerNumbers)(nil),                 // 13: sluice.persist.v1.ProducerNumbers
+	(*GroupAssignment_TopicPartitions)(nil), // 14: sluice.persist.v1.GroupAssignment.TopicPartitions
 }
 var file_sluice_persist_v1_shard_proto_depIdxs = []int32{
 	2,  // 0: sluice.persist.v1.ShardKey.group_offset:type_name -> sluice.persist.v1.GroupOffsetKey
 	3,  // 1: sluice.persist.v1.ShardKey.group:type_name -> sluice.persist.v1.GroupKey
 	4,  // 2: sluice.persist.v1.ShardKey.group_member:type_name -> sluice.persist.v1.GroupMemberKey
 	4,  // 3: sluice.persist.v1.ShardKey.group_assignment:type_name -> sluice.persist.v1.GroupMemberKey
-	6,  // 4: sluice.persist.v1.ShardValue.group_offset:type_name -> sluice.persist.v1.GroupOffset
-	7,  // 5: sluice.persist.v1.ShardValue.group:type_name -> sluice.persist.v1.Group
-	8,  // 6: sluice.persist.v1.ShardValue.group_member:type_name -> sluice.persist.v1.GroupMember
-	9,  // 7: sluice.persist.v1.ShardValue.group_assignment:type_name -> sluice.persist.v1.GroupAssignment
-	0,  // 8: sluice.persist.v1.GroupOffset.group_type:type_name -> sluice.persist.v1.GroupType
-	0,  // 9: sluice.persist.v1.Group.group_type:type_name -> sluice.persist.v1.GroupType
-	10, // 10: sluice.persist.v1.GroupAssignment.topics:type_name -> sluice.persist.v1.GroupAssignment.TopicPartitions
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	10, // 4: sluice.persist.v1.ShardKey.producer_id:type_name -> sluice.persist.v1.ProducerIdKey
+	11, // 5: sluice.persist.v1.ShardKey.producer_numbers:type_name -> sluice.persist.v1.ProducerNumbersKey
+	6,  // 6: sluice.persist.v1.ShardValue.group_offset:type_name -> sluice.persist.v1.GroupOffset
+	7,  // 7: sluice.persist.v1.ShardValue.group:type_name -> sluice.persist.v1.Group
+	8,  // 8: sluice.persist.v1.ShardValue.group_member:type_name -> sluice.persist.v1.GroupMember
+	9,  // 9: sluice.persist.v1.ShardValue.group_assignment:type_name -> sluice.persist.v1.GroupAssignment
+	12, // 10: sluice.persist.v1.ShardValue.producer_id:type_name -> sluice.persist.v1.ProducerId
+	13, // 11: sluice.persist.v1.ShardValue.producer_numbers:type_name -> sluice.persist.v1.ProducerNumbers
+	0,  // 12: sluice.persist.v1.GroupOffset.group_type:type_name -> sluice.persist.v1.GroupType
+	0,  // 13: sluice.persist.v1.Group.group_type:type_name -> sluice.persist.v1.GroupType
+	14, // 14: sluice.persist.v1.GroupAssignment.topics:type_name -> sluice.persist.v1.GroupAssignment.TopicPartitions
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_sluice_persist_v1_shard_proto_init() }
@@ -894,12 +1176,16 @@ func file_sluice_persist_v1_shard_proto_init() {
 		(*ShardKey_Group)(nil),
 		(*ShardKey_GroupMember)(nil),
 		(*ShardKey_GroupAssignment)(nil),
+		(*ShardKey_ProducerId)(nil),
+		(*ShardKey_ProducerNumbers)(nil),
 	}
 	file_sluice_persist_v1_shard_proto_msgTypes[4].OneofWrappers = []any{
 		(*ShardValue_GroupOffset)(nil),
 		(*ShardValue_Group)(nil),
 		(*ShardValue_GroupMember)(nil),
 		(*ShardValue_GroupAssignment)(nil),
+		(*ShardValue_ProducerId)(nil),
+		(*ShardValue_ProducerNumbers)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -907,7 +1193,7 @@ func file_sluice_persist_v1_shard_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_persist_v1_shard_proto_rawDesc), len(file_sluice_persist_v1_shard_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   10,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

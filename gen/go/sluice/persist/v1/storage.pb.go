@@ -197,9 +197,11 @@ func (x *Fence) GetOwnerEpoch() int64 {
 // ReplicaState is what follows from a partition's log by applying it, as points
 // and snapshots keep it.
 type ReplicaState struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	StartOffset   int64                  `protobuf:"varint,1,opt,name=start_offset,json=startOffset,proto3" json:"start_offset,omitempty"`
-	OwnerEpoch    int64                  `protobuf:"varint,2,opt,name=owner_epoch,json=ownerEpoch,proto3" json:"owner_epoch,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	StartOffset int64                  `protobuf:"varint,1,opt,name=start_offset,json=startOffset,proto3" json:"start_offset,omitempty"`
+	OwnerEpoch  int64                  `protobuf:"varint,2,opt,name=owner_epoch,json=ownerEpoch,proto3" json:"owner_epoch,omitempty"`
+	// The producer that appended last comes last.
+	Producers     []*ProducerState `protobuf:"bytes,3,rep,name=producers,proto3" json:"producers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -248,6 +250,98 @@ func (x *ReplicaState) GetOwnerEpoch() int64 {
 	return 0
 }
 
+func (x *ReplicaState) GetProducers() []*ProducerState {
+	if x != nil {
+		return x.Producers
+	}
+	return nil
+}
+
+// ProducerState is what a partition remembers of an idempotent producer.
+type ProducerState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in the header of batches; of our own kind (bit 62 set) the number alone,
+	// without the bits that are part of the sequence.
+	ProducerId int64 `protobuf:"varint,1,opt,name=producer_id,json=producerId,proto3" json:"producer_id,omitempty"`
+	// Of Kafka's kind; 0 of our own.
+	Epoch int32 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Wall clock of the last append, in milliseconds.
+	LastAppendMs int64 `protobuf:"varint,3,opt,name=last_append_ms,json=lastAppendMs,proto3" json:"last_append_ms,omitempty"`
+	// How many records of the epoch are known to be in the log, in one sequence that
+	// ends with the last run. Of Kafka's kind only.
+	Known int64 `protobuf:"varint,4,opt,name=known,proto3" json:"known,omitempty"`
+	// What a retry is recognised by, the newest last: batches of Kafka's kind, and
+	// of our own neighbouring records that have neighbouring offsets.
+	Runs          []*ProducerState_Run `protobuf:"bytes,5,rep,name=runs,proto3" json:"runs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProducerState) Reset() {
+	*x = ProducerState{}
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProducerState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProducerState) ProtoMessage() {}
+
+func (x *ProducerState) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProducerState.ProtoReflect.Descriptor instead.
+func (*ProducerState) Descriptor() ([]byte, []int) {
+	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ProducerState) GetProducerId() int64 {
+	if x != nil {
+		return x.ProducerId
+	}
+	return 0
+}
+
+func (x *ProducerState) GetEpoch() int32 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *ProducerState) GetLastAppendMs() int64 {
+	if x != nil {
+		return x.LastAppendMs
+	}
+	return 0
+}
+
+func (x *ProducerState) GetKnown() int64 {
+	if x != nil {
+		return x.Known
+	}
+	return 0
+}
+
+func (x *ProducerState) GetRuns() []*ProducerState_Run {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
 // CatalogRecord is a record of a node's catalog file: what the node was told to
 // hold. The last record of a topic counts.
 type CatalogRecord struct {
@@ -263,7 +357,7 @@ type CatalogRecord struct {
 
 func (x *CatalogRecord) Reset() {
 	*x = CatalogRecord{}
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[4]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -275,7 +369,7 @@ func (x *CatalogRecord) String() string {
 func (*CatalogRecord) ProtoMessage() {}
 
 func (x *CatalogRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[4]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -288,7 +382,7 @@ func (x *CatalogRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatalogRecord.ProtoReflect.Descriptor instead.
 func (*CatalogRecord) Descriptor() ([]byte, []int) {
-	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{4}
+	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CatalogRecord) GetKind() isCatalogRecord_Kind {
@@ -348,7 +442,7 @@ type CatalogTopic struct {
 
 func (x *CatalogTopic) Reset() {
 	*x = CatalogTopic{}
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[5]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -360,7 +454,7 @@ func (x *CatalogTopic) String() string {
 func (*CatalogTopic) ProtoMessage() {}
 
 func (x *CatalogTopic) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[5]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -373,7 +467,7 @@ func (x *CatalogTopic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatalogTopic.ProtoReflect.Descriptor instead.
 func (*CatalogTopic) Descriptor() ([]byte, []int) {
-	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{5}
+	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CatalogTopic) GetTopicId() []byte {
@@ -431,7 +525,7 @@ type CatalogPartition struct {
 
 func (x *CatalogPartition) Reset() {
 	*x = CatalogPartition{}
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[6]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -443,7 +537,7 @@ func (x *CatalogPartition) String() string {
 func (*CatalogPartition) ProtoMessage() {}
 
 func (x *CatalogPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[6]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -456,7 +550,7 @@ func (x *CatalogPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatalogPartition.ProtoReflect.Descriptor instead.
 func (*CatalogPartition) Descriptor() ([]byte, []int) {
-	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{6}
+	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CatalogPartition) GetPartition() int32 {
@@ -487,6 +581,76 @@ func (x *CatalogPartition) GetVoterNodes() []string {
 	return nil
 }
 
+// Run is records with ascending sequences.
+type ProducerState_Run struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	FirstSequence int64                  `protobuf:"varint,1,opt,name=first_sequence,json=firstSequence,proto3" json:"first_sequence,omitempty"`
+	LastSequence  int64                  `protobuf:"varint,2,opt,name=last_sequence,json=lastSequence,proto3" json:"last_sequence,omitempty"`
+	FirstOffset   int64                  `protobuf:"varint,3,opt,name=first_offset,json=firstOffset,proto3" json:"first_offset,omitempty"`
+	// With log-append time: that of the batch, in ms; else -1. Of Kafka's kind.
+	AppendTimeMs  int64 `protobuf:"varint,4,opt,name=append_time_ms,json=appendTimeMs,proto3" json:"append_time_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProducerState_Run) Reset() {
+	*x = ProducerState_Run{}
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProducerState_Run) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProducerState_Run) ProtoMessage() {}
+
+func (x *ProducerState_Run) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProducerState_Run.ProtoReflect.Descriptor instead.
+func (*ProducerState_Run) Descriptor() ([]byte, []int) {
+	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{4, 0}
+}
+
+func (x *ProducerState_Run) GetFirstSequence() int64 {
+	if x != nil {
+		return x.FirstSequence
+	}
+	return 0
+}
+
+func (x *ProducerState_Run) GetLastSequence() int64 {
+	if x != nil {
+		return x.LastSequence
+	}
+	return 0
+}
+
+func (x *ProducerState_Run) GetFirstOffset() int64 {
+	if x != nil {
+		return x.FirstOffset
+	}
+	return 0
+}
+
+func (x *ProducerState_Run) GetAppendTimeMs() int64 {
+	if x != nil {
+		return x.AppendTimeMs
+	}
+	return 0
+}
+
 var File_sluice_persist_v1_storage_proto protoreflect.FileDescriptor
 
 const file_sluice_persist_v1_storage_proto_rawDesc = "" +
@@ -500,11 +664,24 @@ const file_sluice_persist_v1_storage_proto_rawDesc = "" +
 	"\x06offset\x18\x01 \x01(\x03R\x06offset\"(\n" +
 	"\x05Fence\x12\x1f\n" +
 	"\vowner_epoch\x18\x01 \x01(\x03R\n" +
-	"ownerEpoch\"R\n" +
+	"ownerEpoch\"\x92\x01\n" +
 	"\fReplicaState\x12!\n" +
 	"\fstart_offset\x18\x01 \x01(\x03R\vstartOffset\x12\x1f\n" +
 	"\vowner_epoch\x18\x02 \x01(\x03R\n" +
-	"ownerEpoch\"|\n" +
+	"ownerEpoch\x12>\n" +
+	"\tproducers\x18\x03 \x03(\v2 .sluice.persist.v1.ProducerStateR\tproducers\"\xd9\x02\n" +
+	"\rProducerState\x12\x1f\n" +
+	"\vproducer_id\x18\x01 \x01(\x03R\n" +
+	"producerId\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x05R\x05epoch\x12$\n" +
+	"\x0elast_append_ms\x18\x03 \x01(\x03R\flastAppendMs\x12\x14\n" +
+	"\x05known\x18\x04 \x01(\x03R\x05known\x128\n" +
+	"\x04runs\x18\x05 \x03(\v2$.sluice.persist.v1.ProducerState.RunR\x04runs\x1a\x9a\x01\n" +
+	"\x03Run\x12%\n" +
+	"\x0efirst_sequence\x18\x01 \x01(\x03R\rfirstSequence\x12#\n" +
+	"\rlast_sequence\x18\x02 \x01(\x03R\flastSequence\x12!\n" +
+	"\ffirst_offset\x18\x03 \x01(\x03R\vfirstOffset\x12$\n" +
+	"\x0eappend_time_ms\x18\x04 \x01(\x03R\fappendTimeMs\"|\n" +
 	"\rCatalogRecord\x127\n" +
 	"\x05topic\x18\x01 \x01(\v2\x1f.sluice.persist.v1.CatalogTopicH\x00R\x05topic\x12*\n" +
 	"\x10removed_topic_id\x18\x02 \x01(\fH\x00R\x0eremovedTopicIdB\x06\n" +
@@ -542,28 +719,32 @@ func file_sluice_persist_v1_storage_proto_rawDescGZIP() []byte {
 	return file_sluice_persist_v1_storage_proto_rawDescData
 }
 
-var file_sluice_persist_v1_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_sluice_persist_v1_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_sluice_persist_v1_storage_proto_goTypes = []any{
-	(*Command)(nil),          // 0: sluice.persist.v1.Command
-	(*AdvanceStart)(nil),     // 1: sluice.persist.v1.AdvanceStart
-	(*Fence)(nil),            // 2: sluice.persist.v1.Fence
-	(*ReplicaState)(nil),     // 3: sluice.persist.v1.ReplicaState
-	(*CatalogRecord)(nil),    // 4: sluice.persist.v1.CatalogRecord
-	(*CatalogTopic)(nil),     // 5: sluice.persist.v1.CatalogTopic
-	(*CatalogPartition)(nil), // 6: sluice.persist.v1.CatalogPartition
-	nil,                      // 7: sluice.persist.v1.CatalogTopic.ConfigEntry
+	(*Command)(nil),           // 0: sluice.persist.v1.Command
+	(*AdvanceStart)(nil),      // 1: sluice.persist.v1.AdvanceStart
+	(*Fence)(nil),             // 2: sluice.persist.v1.Fence
+	(*ReplicaState)(nil),      // 3: sluice.persist.v1.ReplicaState
+	(*ProducerState)(nil),     // 4: sluice.persist.v1.ProducerState
+	(*CatalogRecord)(nil),     // 5: sluice.persist.v1.CatalogRecord
+	(*CatalogTopic)(nil),      // 6: sluice.persist.v1.CatalogTopic
+	(*CatalogPartition)(nil),  // 7: sluice.persist.v1.CatalogPartition
+	(*ProducerState_Run)(nil), // 8: sluice.persist.v1.ProducerState.Run
+	nil,                       // 9: sluice.persist.v1.CatalogTopic.ConfigEntry
 }
 var file_sluice_persist_v1_storage_proto_depIdxs = []int32{
 	1, // 0: sluice.persist.v1.Command.advance_start:type_name -> sluice.persist.v1.AdvanceStart
 	2, // 1: sluice.persist.v1.Command.fence:type_name -> sluice.persist.v1.Fence
-	5, // 2: sluice.persist.v1.CatalogRecord.topic:type_name -> sluice.persist.v1.CatalogTopic
-	7, // 3: sluice.persist.v1.CatalogTopic.config:type_name -> sluice.persist.v1.CatalogTopic.ConfigEntry
-	6, // 4: sluice.persist.v1.CatalogTopic.partitions:type_name -> sluice.persist.v1.CatalogPartition
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	4, // 2: sluice.persist.v1.ReplicaState.producers:type_name -> sluice.persist.v1.ProducerState
+	8, // 3: sluice.persist.v1.ProducerState.runs:type_name -> sluice.persist.v1.ProducerState.Run
+	6, // 4: sluice.persist.v1.CatalogRecord.topic:type_name -> sluice.persist.v1.CatalogTopic
+	9, // 5: sluice.persist.v1.CatalogTopic.config:type_name -> sluice.persist.v1.CatalogTopic.ConfigEntry
+	7, // 6: sluice.persist.v1.CatalogTopic.partitions:type_name -> sluice.persist.v1.CatalogPartition
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_sluice_persist_v1_storage_proto_init() }
@@ -575,7 +756,7 @@ func file_sluice_persist_v1_storage_proto_init() {
 		(*Command_AdvanceStart)(nil),
 		(*Command_Fence)(nil),
 	}
-	file_sluice_persist_v1_storage_proto_msgTypes[4].OneofWrappers = []any{
+	file_sluice_persist_v1_storage_proto_msgTypes[5].OneofWrappers = []any{
 		(*CatalogRecord_Topic)(nil),
 		(*CatalogRecord_RemovedTopicId)(nil),
 	}
@@ -585,7 +766,7 @@ func file_sluice_persist_v1_storage_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_persist_v1_storage_proto_rawDesc), len(file_sluice_persist_v1_storage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -64,6 +64,9 @@ const (
 	ErrorCode_ERROR_CODE_TRANSACTION_ABORTABLE  ErrorCode = 21
 	// What the call asks for is not served by this version.
 	ErrorCode_ERROR_CODE_UNSUPPORTED ErrorCode = 22
+	// The guard of an append does not hold any more; nothing was written. Prepare
+	// anew.
+	ErrorCode_ERROR_CODE_STALE_GUARD ErrorCode = 23
 )
 
 // Enum value maps for ErrorCode.
@@ -92,6 +95,7 @@ var (
 		20: "ERROR_CODE_INVALID_TXN_STATE",
 		21: "ERROR_CODE_TRANSACTION_ABORTABLE",
 		22: "ERROR_CODE_UNSUPPORTED",
+		23: "ERROR_CODE_STALE_GUARD",
 	}
 	ErrorCode_value = map[string]int32{
 		"ERROR_CODE_UNSPECIFIED":            0,
@@ -117,6 +121,7 @@ var (
 		"ERROR_CODE_INVALID_TXN_STATE":      20,
 		"ERROR_CODE_TRANSACTION_ABORTABLE":  21,
 		"ERROR_CODE_UNSUPPORTED":            22,
+		"ERROR_CODE_STALE_GUARD":            23,
 	}
 )
 
@@ -628,8 +633,9 @@ func (x *AppendResponse) GetAppended() []*AppendResponse_PartitionAppended {
 }
 
 type PrepareRequest struct {
-	state         protoimpl.MessageState             `protogen:"open.v1"`
-	Purpose       Purpose                            `protobuf:"varint,1,opt,name=purpose,proto3,enum=sluice.storage.v1.Purpose" json:"purpose,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Purpose Purpose                `protobuf:"varint,1,opt,name=purpose,proto3,enum=sluice.storage.v1.Purpose" json:"purpose,omitempty"`
+	// Of the HTTP API's producers: bit 62 and the number.
 	ProducerId    int64                              `protobuf:"varint,2,opt,name=producer_id,json=producerId,proto3" json:"producer_id,omitempty"`
 	ProducerEpoch int32                              `protobuf:"varint,3,opt,name=producer_epoch,json=producerEpoch,proto3" json:"producer_epoch,omitempty"`
 	Partitions    []*PrepareRequest_PartitionPrepare `protobuf:"bytes,4,rep,name=partitions,proto3" json:"partitions,omitempty"`
@@ -1311,8 +1317,9 @@ func (x *DescribeResponse) GetDescriptions() []*DescribeResponse_PartitionDescri
 }
 
 type DescribeProducersRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Partitions    []*Partition           `protobuf:"bytes,1,rep,name=partitions,proto3" json:"partitions,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: every partition of the node that remembers any.
+	Partitions    []*Partition `protobuf:"bytes,1,rep,name=partitions,proto3" json:"partitions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1716,7 +1723,8 @@ type PrepareResponse_PartitionPrepared struct {
 	Error *PartitionError        `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
 	// Opaque; goes back with Append.
 	Guard []byte `protobuf:"bytes,2,opt,name=guard,proto3" json:"guard,omitempty"`
-	// One for each sequence: the offset of the original, or -1 when it is new.
+	// One for each sequence: the offset of the original, or -1 when it is new or
+	// repeats one of this call that is new.
 	DuplicateOffsets []int64 `protobuf:"varint,3,rep,packed,name=duplicate_offsets,json=duplicateOffsets,proto3" json:"duplicate_offsets,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -2876,6 +2884,7 @@ type DescribeProducersResponse_PartitionProducers struct {
 	state         protoimpl.MessageState                `protogen:"open.v1"`
 	Error         *PartitionError                       `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
 	Producers     []*DescribeProducersResponse_Producer `protobuf:"bytes,2,rep,name=producers,proto3" json:"producers,omitempty"`
+	Partition     *Partition                            `protobuf:"bytes,3,opt,name=partition,proto3" json:"partition,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2924,15 +2933,24 @@ func (x *DescribeProducersResponse_PartitionProducers) GetProducers() []*Describ
 	return nil
 }
 
+func (x *DescribeProducersResponse_PartitionProducers) GetPartition() *Partition {
+	if x != nil {
+		return x.Partition
+	}
+	return nil
+}
+
 // Producer is what a partition remembers of one.
 type DescribeProducersResponse_Producer struct {
-	state            protoimpl.MessageState `protogen:"open.v1"`
-	ProducerId       int64                  `protobuf:"varint,1,opt,name=producer_id,json=producerId,proto3" json:"producer_id,omitempty"`
-	ProducerEpoch    int32                  `protobuf:"varint,2,opt,name=producer_epoch,json=producerEpoch,proto3" json:"producer_epoch,omitempty"`
-	LastSequence     int64                  `protobuf:"varint,3,opt,name=last_sequence,json=lastSequence,proto3" json:"last_sequence,omitempty"`
-	LastOffset       int64                  `protobuf:"varint,4,opt,name=last_offset,json=lastOffset,proto3" json:"last_offset,omitempty"`
-	LastTimestampMs  int64                  `protobuf:"varint,5,opt,name=last_timestamp_ms,json=lastTimestampMs,proto3" json:"last_timestamp_ms,omitempty"`
-	CoordinatorEpoch int32                  `protobuf:"varint,6,opt,name=coordinator_epoch,json=coordinatorEpoch,proto3" json:"coordinator_epoch,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the HTTP API's producers: bit 62 and the number; see Batches' headers in
+	// docs/formats.md.
+	ProducerId       int64 `protobuf:"varint,1,opt,name=producer_id,json=producerId,proto3" json:"producer_id,omitempty"`
+	ProducerEpoch    int32 `protobuf:"varint,2,opt,name=producer_epoch,json=producerEpoch,proto3" json:"producer_epoch,omitempty"`
+	LastSequence     int64 `protobuf:"varint,3,opt,name=last_sequence,json=lastSequence,proto3" json:"last_sequence,omitempty"`
+	LastOffset       int64 `protobuf:"varint,4,opt,name=last_offset,json=lastOffset,proto3" json:"last_offset,omitempty"`
+	LastTimestampMs  int64 `protobuf:"varint,5,opt,name=last_timestamp_ms,json=lastTimestampMs,proto3" json:"last_timestamp_ms,omitempty"`
+	CoordinatorEpoch int32 `protobuf:"varint,6,opt,name=coordinator_epoch,json=coordinatorEpoch,proto3" json:"coordinator_epoch,omitempty"`
 	// First offset of the open transaction, -1 when there is none.
 	TransactionStartOffset int64 `protobuf:"varint,7,opt,name=transaction_start_offset,json=transactionStartOffset,proto3" json:"transaction_start_offset,omitempty"`
 	unknownFields          protoimpl.UnknownFields
@@ -3266,14 +3284,15 @@ const file_sluice_storage_v1_storage_proto_rawDesc = "" +
 	"\x18DescribeProducersRequest\x12<\n" +
 	"\n" +
 	"partitions\x18\x01 \x03(\v2\x1c.sluice.storage.v1.PartitionR\n" +
-	"partitions\"\xcf\x04\n" +
+	"partitions\"\x8b\x05\n" +
 	"\x19DescribeProducersResponse\x12_\n" +
 	"\n" +
 	"partitions\x18\x01 \x03(\v2?.sluice.storage.v1.DescribeProducersResponse.PartitionProducersR\n" +
-	"partitions\x1a\xa2\x01\n" +
+	"partitions\x1a\xde\x01\n" +
 	"\x12PartitionProducers\x127\n" +
 	"\x05error\x18\x01 \x01(\v2!.sluice.storage.v1.PartitionErrorR\x05error\x12S\n" +
-	"\tproducers\x18\x02 \x03(\v25.sluice.storage.v1.DescribeProducersResponse.ProducerR\tproducers\x1a\xab\x02\n" +
+	"\tproducers\x18\x02 \x03(\v25.sluice.storage.v1.DescribeProducersResponse.ProducerR\tproducers\x12:\n" +
+	"\tpartition\x18\x03 \x01(\v2\x1c.sluice.storage.v1.PartitionR\tpartition\x1a\xab\x02\n" +
 	"\bProducer\x12\x1f\n" +
 	"\vproducer_id\x18\x01 \x01(\x03R\n" +
 	"producerId\x12%\n" +
@@ -3290,7 +3309,7 @@ const file_sluice_storage_v1_storage_proto_rawDesc = "" +
 	"\bfailures\x18\x01 \x03(\v23.sluice.storage.v1.RunPassResponse.PartitionFailureR\bfailures\x1a\x87\x01\n" +
 	"\x10PartitionFailure\x12:\n" +
 	"\tpartition\x18\x01 \x01(\v2\x1c.sluice.storage.v1.PartitionR\tpartition\x127\n" +
-	"\x05error\x18\x02 \x01(\v2!.sluice.storage.v1.PartitionErrorR\x05error*\xf4\x05\n" +
+	"\x05error\x18\x02 \x01(\v2!.sluice.storage.v1.PartitionErrorR\x05error*\x90\x06\n" +
 	"\tErrorCode\x12\x1a\n" +
 	"\x16ERROR_CODE_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_CODE_UNKNOWN_PARTITION\x10\x01\x12\x19\n" +
@@ -3315,7 +3334,8 @@ const file_sluice_storage_v1_storage_proto_rawDesc = "" +
 	"!ERROR_CODE_INVALID_PRODUCER_EPOCH\x10\x13\x12 \n" +
 	"\x1cERROR_CODE_INVALID_TXN_STATE\x10\x14\x12$\n" +
 	" ERROR_CODE_TRANSACTION_ABORTABLE\x10\x15\x12\x1a\n" +
-	"\x16ERROR_CODE_UNSUPPORTED\x10\x16*K\n" +
+	"\x16ERROR_CODE_UNSUPPORTED\x10\x16\x12\x1a\n" +
+	"\x16ERROR_CODE_STALE_GUARD\x10\x17*K\n" +
 	"\x06Origin\x12\x16\n" +
 	"\x12ORIGIN_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rORIGIN_CLIENT\x10\x01\x12\x16\n" +
@@ -3461,33 +3481,34 @@ var file_sluice_storage_v1_storage_proto_depIdxs = []int32{
 	45, // 47: sluice.storage.v1.DescribeResponse.PartitionDescription.replicas:type_name -> sluice.storage.v1.DescribeResponse.ReplicaProgress
 	5,  // 48: sluice.storage.v1.DescribeProducersResponse.PartitionProducers.error:type_name -> sluice.storage.v1.PartitionError
 	47, // 49: sluice.storage.v1.DescribeProducersResponse.PartitionProducers.producers:type_name -> sluice.storage.v1.DescribeProducersResponse.Producer
-	7,  // 50: sluice.storage.v1.RunPassResponse.PartitionFailure.partition:type_name -> sluice.storage.v1.Partition
-	5,  // 51: sluice.storage.v1.RunPassResponse.PartitionFailure.error:type_name -> sluice.storage.v1.PartitionError
-	8,  // 52: sluice.storage.v1.StorageService.Append:input_type -> sluice.storage.v1.AppendRequest
-	10, // 53: sluice.storage.v1.StorageService.Prepare:input_type -> sluice.storage.v1.PrepareRequest
-	12, // 54: sluice.storage.v1.StorageService.WriteMarkers:input_type -> sluice.storage.v1.WriteMarkersRequest
-	14, // 55: sluice.storage.v1.StorageService.Fetch:input_type -> sluice.storage.v1.FetchRequest
-	16, // 56: sluice.storage.v1.StorageService.ListOffsets:input_type -> sluice.storage.v1.ListOffsetsRequest
-	18, // 57: sluice.storage.v1.StorageService.EpochEnd:input_type -> sluice.storage.v1.EpochEndRequest
-	20, // 58: sluice.storage.v1.StorageService.AdvanceStart:input_type -> sluice.storage.v1.AdvanceStartRequest
-	22, // 59: sluice.storage.v1.StorageService.Describe:input_type -> sluice.storage.v1.DescribeRequest
-	24, // 60: sluice.storage.v1.StorageService.DescribeProducers:input_type -> sluice.storage.v1.DescribeProducersRequest
-	26, // 61: sluice.storage.v1.StorageService.RunPass:input_type -> sluice.storage.v1.RunPassRequest
-	9,  // 62: sluice.storage.v1.StorageService.Append:output_type -> sluice.storage.v1.AppendResponse
-	11, // 63: sluice.storage.v1.StorageService.Prepare:output_type -> sluice.storage.v1.PrepareResponse
-	13, // 64: sluice.storage.v1.StorageService.WriteMarkers:output_type -> sluice.storage.v1.WriteMarkersResponse
-	15, // 65: sluice.storage.v1.StorageService.Fetch:output_type -> sluice.storage.v1.FetchResponse
-	17, // 66: sluice.storage.v1.StorageService.ListOffsets:output_type -> sluice.storage.v1.ListOffsetsResponse
-	19, // 67: sluice.storage.v1.StorageService.EpochEnd:output_type -> sluice.storage.v1.EpochEndResponse
-	21, // 68: sluice.storage.v1.StorageService.AdvanceStart:output_type -> sluice.storage.v1.AdvanceStartResponse
-	23, // 69: sluice.storage.v1.StorageService.Describe:output_type -> sluice.storage.v1.DescribeResponse
-	25, // 70: sluice.storage.v1.StorageService.DescribeProducers:output_type -> sluice.storage.v1.DescribeProducersResponse
-	27, // 71: sluice.storage.v1.StorageService.RunPass:output_type -> sluice.storage.v1.RunPassResponse
-	62, // [62:72] is the sub-list for method output_type
-	52, // [52:62] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	7,  // 50: sluice.storage.v1.DescribeProducersResponse.PartitionProducers.partition:type_name -> sluice.storage.v1.Partition
+	7,  // 51: sluice.storage.v1.RunPassResponse.PartitionFailure.partition:type_name -> sluice.storage.v1.Partition
+	5,  // 52: sluice.storage.v1.RunPassResponse.PartitionFailure.error:type_name -> sluice.storage.v1.PartitionError
+	8,  // 53: sluice.storage.v1.StorageService.Append:input_type -> sluice.storage.v1.AppendRequest
+	10, // 54: sluice.storage.v1.StorageService.Prepare:input_type -> sluice.storage.v1.PrepareRequest
+	12, // 55: sluice.storage.v1.StorageService.WriteMarkers:input_type -> sluice.storage.v1.WriteMarkersRequest
+	14, // 56: sluice.storage.v1.StorageService.Fetch:input_type -> sluice.storage.v1.FetchRequest
+	16, // 57: sluice.storage.v1.StorageService.ListOffsets:input_type -> sluice.storage.v1.ListOffsetsRequest
+	18, // 58: sluice.storage.v1.StorageService.EpochEnd:input_type -> sluice.storage.v1.EpochEndRequest
+	20, // 59: sluice.storage.v1.StorageService.AdvanceStart:input_type -> sluice.storage.v1.AdvanceStartRequest
+	22, // 60: sluice.storage.v1.StorageService.Describe:input_type -> sluice.storage.v1.DescribeRequest
+	24, // 61: sluice.storage.v1.StorageService.DescribeProducers:input_type -> sluice.storage.v1.DescribeProducersRequest
+	26, // 62: sluice.storage.v1.StorageService.RunPass:input_type -> sluice.storage.v1.RunPassRequest
+	9,  // 63: sluice.storage.v1.StorageService.Append:output_type -> sluice.storage.v1.AppendResponse
+	11, // 64: sluice.storage.v1.StorageService.Prepare:output_type -> sluice.storage.v1.PrepareResponse
+	13, // 65: sluice.storage.v1.StorageService.WriteMarkers:output_type -> sluice.storage.v1.WriteMarkersResponse
+	15, // 66: sluice.storage.v1.StorageService.Fetch:output_type -> sluice.storage.v1.FetchResponse
+	17, // 67: sluice.storage.v1.StorageService.ListOffsets:output_type -> sluice.storage.v1.ListOffsetsResponse
+	19, // 68: sluice.storage.v1.StorageService.EpochEnd:output_type -> sluice.storage.v1.EpochEndResponse
+	21, // 69: sluice.storage.v1.StorageService.AdvanceStart:output_type -> sluice.storage.v1.AdvanceStartResponse
+	23, // 70: sluice.storage.v1.StorageService.Describe:output_type -> sluice.storage.v1.DescribeResponse
+	25, // 71: sluice.storage.v1.StorageService.DescribeProducers:output_type -> sluice.storage.v1.DescribeProducersResponse
+	27, // 72: sluice.storage.v1.StorageService.RunPass:output_type -> sluice.storage.v1.RunPassResponse
+	63, // [63:73] is the sub-list for method output_type
+	53, // [53:63] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_sluice_storage_v1_storage_proto_init() }

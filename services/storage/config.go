@@ -52,6 +52,18 @@ type Config struct {
 
 	// MaxFetchWait bounds how long a fetch waits for records.
 	MaxFetchWait time.Duration
+
+	// RetentionInterval and CompactionInterval are the times between passes over
+	// all partitions; 0 runs them when they are asked for alone.
+	RetentionInterval, CompactionInterval time.Duration
+
+	// DeleteGrace is how long the files of segments stay that retention has
+	// dropped.
+	DeleteGrace time.Duration
+
+	// CompactionBytes bounds the memory for keys while a partition is compacted,
+	// 24 bytes each. A partition with more keys is read several times.
+	CompactionBytes int64
 }
 
 // RegisterFlags registers the flags with their defaults.
@@ -66,6 +78,10 @@ func (c *Config) RegisterFlags(fs *pflag.FlagSet) {
 	fs.Int64Var(&c.MaxAppendBytes, "storage-max-append-bytes", 256<<20, "bytes of appends that wait or are written, over all partitions")
 	fs.IntVar(&c.MaxFetchBytes, "storage-max-fetch-bytes", 50<<20, "largest answer to a fetch in bytes")
 	fs.DurationVar(&c.MaxFetchWait, "storage-max-fetch-wait", 30*time.Second, "longest wait of a fetch for records")
+	fs.DurationVar(&c.RetentionInterval, "retention-check-interval", 5*time.Minute, "time between retention passes; 0: only when asked for")
+	fs.DurationVar(&c.CompactionInterval, "compaction-check-interval", time.Minute, "time between compaction passes; 0: only when asked for")
+	fs.DurationVar(&c.DeleteGrace, "segment-delete-grace", time.Minute, "time that the files of segments dropped by retention stay")
+	fs.Int64Var(&c.CompactionBytes, "storage-compaction-bytes", 32<<20, "memory for the keys of a partition that is compacted")
 }
 
 // The smallest segment holds a batch's header and a little; the largest is what
@@ -74,6 +90,9 @@ const (
 	minSegmentBytes = 1 << 10
 	maxSegmentBytes = 1<<31 - 1
 )
+
+// minCompactionBytes keeps compaction from reading a log again and again.
+const minCompactionBytes = 64 << 10
 
 // Validate reports all faults together.
 func (c *Config) Validate() error {
@@ -97,5 +116,9 @@ func (c *Config) Validate() error {
 		"--storage-max-append-bytes is %d, expected at least --max-message-bytes, %d", c.MaxAppendBytes, c.MaxMessageBytes)
 	expect(c.MaxFetchBytes >= 1, "--storage-max-fetch-bytes is %d, expected 1 or more", c.MaxFetchBytes)
 	expect(c.MaxFetchWait >= 0, "--storage-max-fetch-wait is %s, expected 0 or more", c.MaxFetchWait)
+	expect(c.RetentionInterval >= 0, "--retention-check-interval is %s, expected 0 or more", c.RetentionInterval)
+	expect(c.CompactionInterval >= 0, "--compaction-check-interval is %s, expected 0 or more", c.CompactionInterval)
+	expect(c.DeleteGrace >= 0, "--segment-delete-grace is %s, expected 0 or more", c.DeleteGrace)
+	expect(c.CompactionBytes >= minCompactionBytes, "--storage-compaction-bytes is %d, expected %d or more", c.CompactionBytes, minCompactionBytes)
 	return errors.Join(faults...)
 }

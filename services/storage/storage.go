@@ -79,6 +79,15 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		MaxReadHandles:    cfg.MaxReadHandles,
 		IdleAfter:         cfg.IdleAfter,
 		MaxAppendBytes:    cfg.MaxAppendBytes,
+		Upkeep: node.Upkeep{
+			Intervals: map[node.Pass]time.Duration{
+				node.Retention:  cfg.RetentionInterval,
+				node.Compaction: cfg.CompactionInterval,
+			},
+			DeleteGrace:     cfg.DeleteGrace,
+			CompactionBytes: cfg.CompactionBytes,
+			MaxInflate:      maxInflate(cfg.MaxMessageBytes),
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("storage: %w", err)

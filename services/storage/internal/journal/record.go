@@ -18,6 +18,7 @@ func segmentOf(p *persistv1.JournalSegment) Segment {
 		Size: p.GetSize(), NextOffset: p.GetNextOffset(), NextIndex: p.GetNextIndex(),
 		MaxTimestamp: p.GetMaxTimestamp(), MaxTimestampOffset: p.GetMaxTimestampOffset(),
 		FirstAppendMs: p.GetFirstAppendMs(), LastAppendMs: p.GetLastAppendMs(),
+		Generation: p.GetGeneration(), CleanTo: p.GetCleanTo(), HorizonMs: p.GetHorizonMs(),
 	}
 }
 
@@ -28,6 +29,7 @@ func (s Segment) Proto() *persistv1.JournalSegment {
 		Size: s.Size, NextOffset: s.NextOffset, NextIndex: s.NextIndex,
 		MaxTimestamp: s.MaxTimestamp, MaxTimestampOffset: s.MaxTimestampOffset,
 		FirstAppendMs: s.FirstAppendMs, LastAppendMs: s.LastAppendMs,
+		Generation: s.Generation, CleanTo: s.CleanTo, HorizonMs: s.HorizonMs,
 	}
 }
 

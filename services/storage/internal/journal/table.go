@@ -70,6 +70,13 @@ type Segment struct {
 	MaxTimestampOffset int64 // base of the first batch that has it
 
 	FirstAppendMs, LastAppendMs int64 // wall clock; 0: never
+
+	// Generation counts how often compaction has written the segment anew. Above
+	// 0 there may be gaps between batches, their indexes mean nothing, and the
+	// segment lies below the table's FirstIndex.
+	Generation uint32
+	CleanTo    int64 // compaction has cleaned what is below it
+	HorizonMs  int64 // latest horizon of its tombstones; 0: it has none
 }
 
 // Entry is a raft entry that is no batch.

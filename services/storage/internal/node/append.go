@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
 	"github.com/sluiceio/sluice/services/storage/internal/replica"
@@ -87,7 +88,7 @@ func (p *Partition) Fence(ctx context.Context, ownerEpoch int64) (logEnd int64, 
 // HighWatermarkOffset asks AdvanceStart for the high watermark.
 const HighWatermarkOffset int64 = -1
 
-// AdvanceStart raises the start offset through the log and deletes the segments
+// AdvanceStart raises the start offset through the log and drops the segments
 // that fall below it. It returns the start offset after it.
 func (p *Partition) AdvanceStart(ctx context.Context, offset int64) (start int64, err error) {
 	view, _, err := p.view(ctx)
@@ -103,17 +104,53 @@ func (p *Partition) AdvanceStart(ctx context.Context, offset int64) (start int64
 	if offset <= view.State.StartOffset {
 		return view.State.StartOffset, nil
 	}
+	if start, err = p.raise(ctx, offset); err != nil {
+		return 0, p.wrap("advance start of", err)
+	}
+	// The records are gone for readers. Their segments go now, or, should that
+	// fail, with the next advance or retention pass.
+	_, _, err = p.trim()
+	return start, p.wrap("advance start of", err)
+}
+
+// raise moves the start offset through the log.
+func (p *Partition) raise(ctx context.Context, offset int64) (start int64, err error) {
 	result, err := p.command(&persistv1.Command{Kind: &persistv1.Command_AdvanceStart{
 		AdvanceStart: &persistv1.AdvanceStart{Offset: offset},
 	}}).Wait(ctx)
-	if err != nil {
-		return 0, p.wrap("advance start of", err)
-	}
-	// The records are gone for readers. Their files go now, or, should that fail,
-	// with the next advance.
+	return result.StartOffset, err
+}
+
+// trim drops the segments that lie below the start offset, and tells how many and
+// how many bytes.
+func (p *Partition) trim() (segments int, bytes int64, err error) {
 	err = p.await(false, func(r *replica.Replica) error {
-		_, _, err := r.Trim()
+		p.node.awake.touch(p)
+		var err error
+		segments, bytes, err = r.Trim()
+		if err == nil {
+			p.ownerBury(r)
+		}
 		return diskFailure(err)
 	})
-	return result.StartOffset, p.wrap("advance start of", err)
+	return segments, bytes, err
+}
+
+// ownerBury deletes the files of trimmed segments whose grace is over, and sees
+// to it that the others' are when theirs is. What a stop leaves goes at the next
+// start.
+func (p *Partition) ownerBury(r *replica.Replica) {
+	// A failure is noted by the round that this is part of.
+	next, err := r.Bury()
+	if err != nil || next.IsZero() || p.burying.Swap(true) {
+		return
+	}
+	time.AfterFunc(max(next.Sub(p.node.options.Now()), time.Millisecond), func() {
+		p.do(task{run: func(r *replica.Replica, err error) {
+			p.burying.Store(false)
+			if r != nil && err == nil {
+				p.ownerBury(r)
+			}
+		}}, false)
+	})
 }

@@ -59,6 +59,8 @@ type Options struct {
 	IdleAfter time.Duration
 	// MaxAppendBytes bounds the bytes of appends that wait or are written.
 	MaxAppendBytes int64
+
+	Upkeep Upkeep
 }
 
 // Node holds the replicas of a storage node.
@@ -72,6 +74,7 @@ type Node struct {
 	reports reports
 	// memory holds the bytes of appends that are under way.
 	memory *semaphore.Weighted
+	upkeep *upkeep
 	// chores are short background jobs: zeros written ahead, folders deleted.
 	chores sync.WaitGroup
 
@@ -98,6 +101,7 @@ func Open(options Options) (_ *Node, err error) {
 		pool:    pool{limit: options.Workers},
 		awake:   newAwakeSet(options.MaxAwake, options.IdleAfter, options.Now),
 		memory:  semaphore.NewWeighted(options.MaxAppendBytes),
+		upkeep:  newUpkeep(),
 	}
 	n.deleting = map[uuid.UUID]<-chan struct{}{}
 	n.mu.topics = map[uuid.UUID]*topic{}
@@ -198,6 +202,9 @@ func (n *Node) Run(ctx context.Context) error {
 	var helpers sync.WaitGroup
 	helpers.Go(func() { n.awake.run(ctx) })
 	helpers.Go(func() { n.openAll(ctx) })
+	for pass, interval := range n.options.Upkeep.Intervals {
+		helpers.Go(func() { n.runPasses(ctx, pass, interval) })
+	}
 	<-ctx.Done()
 	helpers.Wait()
 	return n.stop()
@@ -225,6 +232,7 @@ func (n *Node) openAll(ctx context.Context) {
 
 // stop closes every replica with a clean-stop marker and gives the folder back.
 func (n *Node) stop() error {
+	n.upkeep.stop()
 	// Not while a placement or a removal is half done.
 	n.placing.Lock()
 	n.mu.Lock()

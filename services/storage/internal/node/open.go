@@ -60,14 +60,15 @@ func (p *Partition) ownerOpen(create bool) (*replica.Replica, error) {
 // openLog opens the log, or makes it when the partition was never written.
 func (p *Partition) openLog() (*raftlog.Log, error) {
 	options := raftlog.Options{
-		FS:         p.node.options.FS,
-		Dir:        p.node.folder(p.key),
-		Logger:     p.node.options.Logger.With("topic", p.topic.name, "partition", p.key.Partition),
-		Limits:     p.limits,
-		Now:        p.node.options.Now,
-		Replicated: len(p.voters) > 1,
-		Scheduler:  p.node.background,
-		Files:      p.node.files,
+		FS:          p.node.options.FS,
+		Dir:         p.node.folder(p.key),
+		Logger:      p.node.options.Logger.With("topic", p.topic.name, "partition", p.key.Partition),
+		Limits:      p.limits,
+		Now:         p.node.options.Now,
+		Replicated:  len(p.voters) > 1,
+		Scheduler:   p.node.background,
+		DeleteGrace: p.node.options.Upkeep.DeleteGrace,
+		Files:       p.node.files,
 	}
 	if p.written.Load() {
 		log, err := raftlog.Open(options)

@@ -53,6 +53,12 @@ type Partition struct {
 	failure atomic.Pointer[failure]
 	// touched is when an append last came, in Unix nanoseconds.
 	touched atomic.Int64
+	// burying tells that a timer waits to delete trimmed files.
+	burying atomic.Bool
+	// cleaning is held while segments are written anew.
+	cleaning sync.Mutex
+	// counts are what upkeep has done since the process started.
+	counts counts
 	// reported is the leadership that was last reported. For the owner.
 	reported report
 }

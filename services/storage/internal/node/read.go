@@ -243,6 +243,9 @@ type Description struct {
 	// ID is the replica's own id, Node the node's.
 	ID   uint64
 	Node string
+	// Upkeep is what retention and compaction have done since the process
+	// started.
+	Upkeep UpkeepCounts
 }
 
 // Describe returns the replica's state. It is answered by any replica.
@@ -251,7 +254,7 @@ func (p *Partition) Describe(ctx context.Context) (Description, error) {
 	if err != nil {
 		return Description{}, p.wrap("describe", err)
 	}
-	d := Description{View: view, Leader: p.leaderHint(view), ID: p.id, Node: p.node.options.ID}
+	d := Description{View: view, Leader: p.leaderHint(view), ID: p.id, Node: p.node.options.ID, Upkeep: p.counts.now()}
 	if view.Sole {
 		d.Leader.Leader = d.Node
 	}

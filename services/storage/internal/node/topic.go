@@ -5,6 +5,7 @@ import (
 	"math"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,7 @@ import (
 	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
 	"github.com/sluiceio/sluice/services/kit/recordbatch"
 	"github.com/sluiceio/sluice/services/storage/internal/raftlog"
+	"github.com/sluiceio/sluice/services/storage/internal/retain"
 )
 
 // topic is what the partitions of a topic share.
@@ -70,6 +72,13 @@ type Config struct {
 	Codec *recordbatch.Codec
 	// IndexIntervalBytes is the distance of index entries.
 	IndexIntervalBytes int64
+
+	// Deletes says that retention applies.
+	Deletes bool
+	// Retention is how long and how much is kept where it does.
+	Retention retain.Limits
+	// Compaction says what is cleaned, and when, where Compacted.
+	Compaction retain.Compaction
 }
 
 // Defaults are the configs of a topic that sets none.
@@ -86,11 +95,26 @@ func resolve(set map[string]string, defaults Defaults) *Config {
 		SegmentBytes:       number(set, "segment.bytes", defaults.SegmentBytes),
 		SegmentMs:          number(set, "segment.ms", (7 * 24 * time.Hour).Milliseconds()),
 		MaxMessageBytes:    int(number(set, "max.message.bytes", int64(defaults.MaxMessageBytes))),
-		Compacted:          set["cleanup.policy"] == "compact" || set["cleanup.policy"] == "compact,delete" || set["cleanup.policy"] == "delete,compact",
+		Compacted:          strings.Contains(set["cleanup.policy"], "compact"),
 		LogAppendTime:      set["message.timestamp.type"] == "LogAppendTime",
 		TimestampBeforeMs:  number(set, "message.timestamp.before.max.ms", math.MaxInt64),
 		TimestampAfterMs:   number(set, "message.timestamp.after.max.ms", time.Hour.Milliseconds()),
 		IndexIntervalBytes: number(set, "index.interval.bytes", 4096),
+		Deletes:            set["cleanup.policy"] == "" || strings.Contains(set["cleanup.policy"], "delete"),
+		Retention: retain.Limits{
+			Ms:    number(set, "retention.ms", (7 * 24 * time.Hour).Milliseconds()),
+			Bytes: number(set, "retention.bytes", retain.Unlimited),
+		},
+		Compaction: retain.Compaction{
+			MinLagMs:    number(set, "min.compaction.lag.ms", 0),
+			MaxLagMs:    number(set, "max.compaction.lag.ms", math.MaxInt64),
+			DirtyRatio:  ratio(set, "min.cleanable.dirty.ratio", 0.5),
+			TombstoneMs: number(set, "delete.retention.ms", (24 * time.Hour).Milliseconds()),
+		},
+	}
+	if config.Compacted {
+		// What may wait no longer must be sealed by then, as in Kafka.
+		config.SegmentMs = min(config.SegmentMs, config.Compaction.MaxLagMs)
 	}
 	// "producer", which is no codec, leaves Codec nil.
 	if codec, err := recordbatch.ParseCodec(set["compression.type"]); err == nil {
@@ -102,6 +126,13 @@ func resolve(set map[string]string, defaults Defaults) *Config {
 func number(set map[string]string, name string, otherwise int64) int64 {
 	if n, err := strconv.ParseInt(set[name], 10, 64); err == nil {
 		return n
+	}
+	return otherwise
+}
+
+func ratio(set map[string]string, name string, otherwise float64) float64 {
+	if r, err := strconv.ParseFloat(set[name], 64); err == nil {
+		return r
 	}
 	return otherwise
 }

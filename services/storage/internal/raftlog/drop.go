@@ -1,15 +1,25 @@
 package raftlog
 
 import (
+	"time"
+
 	"github.com/sluiceio/sluice/services/storage/internal/journal"
 )
 
-// DropBefore deletes the oldest sealed segments, those that end at or below an
+// doomed is a segment that the log no longer has and whose files still stand.
+type doomed struct {
+	base int64
+	due  time.Time
+}
+
+// DropBefore drops the oldest sealed segments, those that end at or below an
 // offset and whose entries are at or below the applied index of the last point.
 // It says how many and how many bytes of batches. Owner only.
 //
-// First the log's first index is raised, durably, and then the files go. A crash
-// in between leaves files below it, which the next start removes.
+// First the log's first index is raised, durably; from then on nobody finds the
+// segments. Their files go at once, or with a Bury after Options.DeleteGrace. A
+// crash in between leaves files below the log's start, which the next start
+// removes.
 func (l *Log) DropBefore(offset int64) (dropped int, bytes int64, err error) {
 	if err := l.ready(); err != nil {
 		return 0, 0, err
@@ -22,14 +32,39 @@ func (l *Log) DropBefore(offset int64) (dropped int, bytes int64, err error) {
 	if err := l.startWith(t.Segments[len(gone)]); err != nil {
 		return 0, 0, l.fail(err)
 	}
+	due := l.o.Now().Add(l.o.DeleteGrace)
 	for _, s := range gone {
-		if err := l.removeSegment(s.Base); err != nil {
-			return dropped, bytes, l.fail(err)
-		}
+		l.doomed = append(l.doomed, doomed{s.Base, due})
 		dropped++
 		bytes += s.Size
 	}
-	return dropped, bytes, nil
+	_, err = l.Bury()
+	return dropped, bytes, err
+}
+
+// Bury removes the files of dropped segments whose grace is over, and says when
+// it is to be called next; the zero time is never. Owner only.
+//
+// The bases are looked up once more: a snapshot may have brought segments with
+// the same names.
+func (l *Log) Bury() (next time.Time, err error) {
+	if err := l.ready(); err != nil {
+		return time.Time{}, err
+	}
+	now := l.o.Now()
+	for len(l.doomed) > 0 && !l.doomed[0].due.After(now) {
+		if base := l.doomed[0].base; base < l.table().Segments[0].Base {
+			if err := l.removeSegment(base); err != nil {
+				return time.Time{}, l.fail(err)
+			}
+		}
+		l.doomed = l.doomed[1:]
+	}
+	if len(l.doomed) == 0 {
+		l.doomed = nil
+		return time.Time{}, nil
+	}
+	return l.doomed[0].due, nil
 }
 
 // droppable are the segments that may go. The next segment's first index is one

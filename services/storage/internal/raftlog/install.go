@@ -69,6 +69,7 @@ func (l *Log) takeOver() error {
 	n.closeFiles()
 	l.journal, l.commit = n.journal, n.commit
 	l.tail.unload()
+	l.doomed = nil // the folder is another
 	l.view.Lock()
 	defer l.view.Unlock()
 	l.view.table, l.view.lastIndex = n.view.table, n.view.lastIndex

@@ -30,6 +30,7 @@ type Log struct {
 	recent    recent
 	recovered Recovered
 	payloads  [][]byte // scratch
+	doomed    []doomed // the one that is due first comes first
 
 	// failed is the error that poisoned the log, if any.
 	failed atomic.Pointer[error]

@@ -34,6 +34,10 @@ type Options struct {
 	// writes zeros ahead on it. Nil writes none ahead.
 	Scheduler func(func())
 
+	// DeleteGrace is how long the files of a dropped segment stay, for those who
+	// read them just then. After a restart they go at once.
+	DeleteGrace time.Duration
+
 	// Files bounds the handles that readers hold open, over all logs of a
 	// node.
 	Files *FileCache

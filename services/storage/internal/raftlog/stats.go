@@ -10,7 +10,15 @@ type SegmentStat struct {
 	// LastAppendMs is the wall clock of its last append, 0 if there was none.
 	// After a crash it is that of the recovery.
 	LastAppendMs int64
-	Sealed       bool
+	// FirstAppendMs is that of its first append.
+	FirstAppendMs int64
+	Sealed        bool
+
+	// Generation, CleanTo and HorizonMs are what compaction has done; see
+	// journal.Segment.
+	Generation uint32
+	CleanTo    int64
+	HorizonMs  int64
 }
 
 // Stats describes a log.
@@ -32,6 +40,7 @@ func (l *Log) Stats() Stats {
 		s.Segments = append(s.Segments, SegmentStat{
 			Base: x.Base, Next: x.NextOffset, FirstIndex: x.FirstIndex, Size: x.Size,
 			MaxTimestamp: x.MaxTimestamp, LastAppendMs: x.LastAppendMs, Sealed: i+1 < len(t.Segments),
+			FirstAppendMs: x.FirstAppendMs, Generation: x.Generation, CleanTo: x.CleanTo, HorizonMs: x.HorizonMs,
 		})
 	}
 	return s

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/sluiceio/sluice/services/storage/internal/raftlog"
 )
@@ -37,7 +38,7 @@ func (r *Replica) writePoint() error {
 	return nil
 }
 
-// Trim deletes the sealed segments that lie wholly below the start offset. It
+// Trim drops the sealed segments that lie wholly below the start offset. It
 // returns how many, and their bytes.
 func (r *Replica) Trim() (segments int, bytes int64, err error) {
 	if r.err != nil {
@@ -52,6 +53,20 @@ func (r *Replica) Trim() (segments int, bytes int64, err error) {
 		r.fail(err)
 	}
 	return segments, bytes, err
+}
+
+// Bury deletes the files of trimmed segments whose grace is over, and tells when
+// to call it next; the zero time is never.
+func (r *Replica) Bury() (next time.Time, err error) {
+	if r.err != nil {
+		return time.Time{}, r.err
+	}
+	next, err = r.log.Bury()
+	if err != nil {
+		err = fmt.Errorf("delete trimmed segments of %s: %w", r.options.Key, err)
+		r.fail(err)
+	}
+	return next, err
 }
 
 // Idle tells whether nothing is under way, so that the replica may sleep. With

@@ -22,10 +22,11 @@ type Segment struct {
 	Base, Next   int64
 	Size         int64
 	MaxTimestamp int64 // largest of its batches in milliseconds; below 0: none
-	LastAppendMs int64 // wall clock of its last append; 0: unknown
-	Sealed       bool  // else it is the one being written to
-	CleanTo      int64 // compaction has cleaned what is below this offset
-	HorizonMs    int64 // latest horizon of its tombstones; 0: it has none
+	// Wall clock of its first and last append; 0: unknown.
+	FirstAppendMs, LastAppendMs int64
+	Sealed                      bool  // else it is the one being written to
+	CleanTo                     int64 // compaction has cleaned what is below this offset
+	HorizonMs                   int64 // latest horizon of its tombstones; 0: it has none
 }
 
 // bornMs is the time from which a segment's age counts.

@@ -54,6 +54,10 @@ func describe(ctx context.Context, name *storagev1.Partition, p *node.Partition)
 	out.CommitIndex = int64(view.Commit)
 	out.LastIndex = int64(view.Last)
 	out.OwnerEpoch = view.State.OwnerEpoch
+	out.RetentionSegmentsDeleted = d.Upkeep.SegmentsDeleted
+	out.RetentionBytesReclaimed = d.Upkeep.BytesReclaimed
+	out.CompactionRuns = d.Upkeep.Runs
+	out.CompactionRecordsDropped = d.Upkeep.RecordsDropped
 	if view.Sole {
 		out.Role = "leader"
 		out.Replicas = []*storagev1.DescribeResponse_ReplicaProgress{{

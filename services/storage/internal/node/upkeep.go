@@ -1,0 +1,149 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluiceio/sluice/services/storage/internal/replica"
+)
+
+// Pass is a kind of upkeep, which goes over all partitions of the node.
+type Pass int
+
+// The passes.
+const (
+	Retention Pass = iota
+	Compaction
+	passes
+)
+
+func (p Pass) String() string { return [...]string{"retention", "compaction"}[p] }
+
+// Upkeep says how a node looks after its logs.
+type Upkeep struct {
+	// Intervals are the times between passes; a pass without one runs when it
+	// is asked for alone.
+	Intervals map[Pass]time.Duration
+	// DeleteGrace is how long the files of a dropped segment stay.
+	DeleteGrace time.Duration
+	// CompactionBytes bounds the keys that compaction has in memory at once.
+	CompactionBytes int64
+	// MaxInflate bounds what the records of a batch may inflate to.
+	MaxInflate int
+}
+
+// UpkeepCounts are what upkeep has done to a partition.
+type UpkeepCounts struct {
+	// Retention has dropped so many segments, and bytes of batches in them.
+	SegmentsDeleted, BytesReclaimed int64
+	// Compaction has rewritten segments so many times, and left out so many
+	// records.
+	Runs, RecordsDropped int64
+}
+
+type counts struct {
+	segmentsDeleted, bytesReclaimed, runs, recordsDropped atomic.Int64
+}
+
+func (c *counts) now() UpkeepCounts {
+	return UpkeepCounts{
+		SegmentsDeleted: c.segmentsDeleted.Load(), BytesReclaimed: c.bytesReclaimed.Load(),
+		Runs: c.runs.Load(), RecordsDropped: c.recordsDropped.Load(),
+	}
+}
+
+// upkeep lets one pass of a kind run at a time, and ends them all when the node
+// stops.
+type upkeep struct {
+	turns   [passes]chan struct{} // whoever runs a pass has put one in
+	running context.Context
+	end     context.CancelCauseFunc
+}
+
+func newUpkeep() *upkeep {
+	u := &upkeep{}
+	for i := range u.turns {
+		u.turns[i] = make(chan struct{}, 1)
+	}
+	u.running, u.end = context.WithCancelCause(context.Background())
+	return u
+}
+
+// stop ends the passes that run and returns when they have ended. None begins
+// after it.
+func (u *upkeep) stop() {
+	u.end(ErrStopping)
+	for _, turn := range u.turns {
+		turn <- struct{}{}
+	}
+}
+
+// PassFailure is a partition on which a pass failed.
+type PassFailure struct {
+	Key replica.Key
+	Err error
+}
+
+// RunPass runs a pass over all partitions and returns when it is done. It waits
+// for one of the same kind that runs already, which may have passed what the
+// caller means. A partition that fails does not stop it. asked says that somebody waits for
+// the outcome, who is not told to come back when there is more to do.
+func (n *Node) RunPass(ctx context.Context, pass Pass, asked bool) ([]PassFailure, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(n.upkeep.running, func() { cancel(ErrStopping) })()
+	turn := n.upkeep.turns[pass]
+	select {
+	case turn <- struct{}{}:
+		defer func() { <-turn }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%s pass: %w", pass, context.Cause(ctx))
+	}
+	var failures []PassFailure
+	for _, p := range n.Partitions() {
+		if ctx.Err() != nil {
+			return failures, fmt.Errorf("%s pass: %w", pass, context.Cause(ctx))
+		}
+		err := p.keepUp(ctx, pass, asked)
+		// What was removed meanwhile, or is led elsewhere by now, is no failure.
+		var elsewhere *NotLeaderError
+		if err == nil || errors.Is(err, ErrUnknownPartition) || errors.As(err, &elsewhere) || ctx.Err() != nil {
+			continue
+		}
+		n.options.Logger.Warn("upkeep of a partition failed", "pass", pass.String(),
+			"topic", p.topic.name, "partition", p.key.Partition, "error", err)
+		failures = append(failures, PassFailure{Key: p.key, Err: err})
+	}
+	return failures, nil
+}
+
+// keepUp runs a pass on one partition. One that was never written costs nothing.
+func (p *Partition) keepUp(ctx context.Context, pass Pass, asked bool) error {
+	if !p.written.Load() {
+		return nil
+	}
+	if pass == Retention {
+		return p.wrap("retention of", p.retain(ctx))
+	}
+	return p.wrap("compaction of", p.compact(ctx, asked))
+}
+
+// runPasses runs a pass again and again until the context ends. Nodes that were
+// started together do not stay in step.
+func (n *Node) runPasses(ctx context.Context, pass Pass, interval time.Duration) {
+	for interval > 0 {
+		timer := time.NewTimer(interval/2 + rand.N(interval))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		// Failures are logged by the pass; a stop ends the loop too.
+		_, _ = n.RunPass(ctx, pass, false)
+	}
+}

@@ -80,7 +80,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (node *Node, err error) {
 	if err := n.openConnections(); err != nil {
 		return nil, err
 	}
-	if err := n.makeServices(deps.Registry); err != nil {
+	if err := n.makeServices(deps.Registry, dir.Path("bootstrap.key")); err != nil {
 		return nil, err
 	}
 	return n, nil

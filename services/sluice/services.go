@@ -24,7 +24,7 @@ type service interface {
 
 // makeServices makes the services of the node's roles and puts the parts in
 // their order: what serves others stands below them.
-func (n *Node) makeServices(metrics *prometheus.Registry) error {
+func (n *Node) makeServices(metrics *prometheus.Registry, bootstrapFile string) error {
 	runs := roles(n.cfg.Roles)
 	if runs.has(Storage) {
 		replicas, err := storage.New(n.cfg.Storage, storage.Deps{
@@ -40,11 +40,16 @@ func (n *Node) makeServices(metrics *prometheus.Registry) error {
 	}
 	n.add(n.connectionsPart())
 
+	var nodes *directory.Directory
+	if runs.has(Gateway) || runs.has(Registry) {
+		nodes = directory.New(n.id, n.etcd, n.logger)
+		n.add(stack.Part{Name: "directory", Run: nodes.Run})
+	}
 	// The node's row names its doors, so they are opened first.
 	var doors *gateway.Service
 	if runs.has(Gateway) {
 		var err error
-		if doors, err = n.openDoors(metrics); err != nil {
+		if doors, err = n.openDoors(nodes, metrics); err != nil {
 			return err
 		}
 	}
@@ -67,7 +72,14 @@ func (n *Node) makeServices(metrics *prometheus.Registry) error {
 		n.host("coordinator", coordinates)
 	}
 	if runs.has(Registry) {
-		auth, err := registry.New(n.cfg.Registry, registry.Deps{Logger: n.logger.With("service", "registry")})
+		auth, err := registry.New(n.cfg.Registry, registry.Deps{
+			Logger:        n.logger.With("service", "registry"),
+			Etcd:          n.etcd,
+			Alive:         n.session.Alive,
+			Registries:    nodes.Registries,
+			Dialer:        n.dialer,
+			BootstrapFile: bootstrapFile,
+		})
 		if err != nil {
 			return err
 		}
@@ -79,8 +91,7 @@ func (n *Node) makeServices(metrics *prometheus.Registry) error {
 	return nil
 }
 
-func (n *Node) openDoors(metrics *prometheus.Registry) (*gateway.Service, error) {
-	nodes := directory.New(n.id, n.etcd, n.logger)
+func (n *Node) openDoors(nodes *directory.Directory, metrics *prometheus.Registry) (*gateway.Service, error) {
 	doors, err := gateway.New(n.cfg.Gateway, gateway.Deps{
 		Logger:   n.logger.With("service", "gateway"),
 		Gatherer: metrics,
@@ -98,7 +109,6 @@ func (n *Node) openDoors(metrics *prometheus.Registry) (*gateway.Service, error)
 			n.doors[door] = address.String()
 		}
 	}
-	n.add(stack.Part{Name: "directory", Run: nodes.Run})
 	return doors, nil
 }
 

@@ -7,6 +7,8 @@
 //	  etcd/      the embedded etcd, where there is one
 //	  storage/   partitions, where there are some
 //
+//	  bootstrap.key   secret of the first API key, until somebody deletes it
+//
 // The replicas in storage/ belong to the node id: a folder that was written as
 // one node is never opened as another.
 package datadir

@@ -19,6 +19,7 @@ import (
 	"github.com/sluiceio/sluice/services/coordinator"
 	"github.com/sluiceio/sluice/services/gateway"
 	"github.com/sluiceio/sluice/services/kit/lease"
+	"github.com/sluiceio/sluice/services/registry"
 )
 
 // Directory finds nodes by role. Its methods may be called by many goroutines.
@@ -63,6 +64,20 @@ func (d *Directory) Find(ctx context.Context, role string) ([]gateway.Node, erro
 	case <-ctx.Done():
 		return nil, fmt.Errorf("find a %s: %w", role, ctx.Err())
 	}
+}
+
+// Registries returns the nodes that are registries at this moment, in etcd and
+// not just as far as this node has heard: a revocation may leave none out.
+func (d *Directory) Registries(ctx context.Context) ([]registry.Node, error) {
+	if err := d.watcher.Sync(ctx); err != nil {
+		return nil, err
+	}
+	nodes, err := d.Find(ctx, gateway.RoleRegistry)
+	registries := make([]registry.Node, len(nodes))
+	for i, n := range nodes {
+		registries[i] = registry.Node{ID: n.ID, Address: n.Address}
+	}
+	return registries, err
 }
 
 func (d *Directory) apply(update lease.Update) {

@@ -16,7 +16,9 @@ import (
 type partitionAppend struct {
 	partition int32
 	batches   []byte
-	route     route
+	// How many records the batches have.
+	records int
+	route   route
 
 	// Exactly one of these says how it ended, once it has.
 	appended *storagev1.AppendResponse_PartitionAppended

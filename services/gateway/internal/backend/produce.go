@@ -34,47 +34,155 @@ type Placed struct {
 	Offset    int64
 }
 
+// WriteRequest is what one request writes to a topic.
+type WriteRequest struct {
+	Records []NewRecord
+}
+
+// WriteResult is what became of one request: where each record stands, or why it
+// failed.
+type WriteResult struct {
+	Placed []Placed
+	Err    error
+}
+
 // Produce writes records and returns where each stands once all are on disk. The
 // whole request is checked before anything is written.
 func (b *Backend) Produce(ctx context.Context, caller grants.Caller, topicName string, records []NewRecord) ([]Placed, error) {
-	if err := caller.Check(registryv1.Action_ACTION_WRITE, topicName); err != nil {
-		return nil, err
-	}
+	result := b.ProduceAll(ctx, caller, topicName, []WriteRequest{{Records: records}})[0]
+	return result.Placed, result.Err
+}
+
+// ProduceAll does for several requests of one caller to one topic what Produce
+// does for one, in their order, with one write for each partition: requests that
+// waited for the same topic share a sync of the disk. Each is checked by itself,
+// and one that is refused takes no other along. There is a result for each.
+func (b *Backend) ProduceAll(ctx context.Context, caller grants.Caller, topicName string, requests []WriteRequest) []WriteResult {
+	results := make([]WriteResult, len(requests))
 	ctx, cancel := context.WithTimeout(ctx, b.limits.Timeout)
 	defer cancel()
-	topic, err := b.topic(ctx, topicName)
+	topic, err := b.writable(ctx, caller, topicName)
 	if err != nil {
+		for i := range results {
+			results[i].Err = err
+		}
+		return results
+	}
+	traffic := b.traffic.of(topic.ID)
+	at := b.now()
+	var all appendSet
+	writes := make([]*write, len(requests))
+	for i, request := range requests {
+		w, err := b.prepare(topic, traffic, request.Records, at)
+		if err != nil {
+			results[i].Err = err
+			continue
+		}
+		writes[i] = w
+		all.join(w)
+	}
+	if len(all.appends) > 0 {
+		b.appendAll(ctx, topic, all.appends)
+	}
+	for i, w := range writes {
+		if w == nil {
+			continue
+		}
+		if results[i].Err = verdict(w.appends); results[i].Err != nil {
+			continue
+		}
+		results[i].Placed = w.place()
+		traffic.RecordsProduced.Add(int64(len(w.placed)))
+		traffic.BytesProduced.Add(w.bytes())
+	}
+	return results
+}
+
+func (b *Backend) writable(ctx context.Context, caller grants.Caller, name string) (*picture.Topic, error) {
+	if err := caller.Check(registryv1.Action_ACTION_WRITE, name); err != nil {
 		return nil, err
 	}
+	return b.topic(ctx, name)
+}
+
+// A write is one request on its way: a share of it for each partition that it
+// touches.
+type write struct {
+	placed []Placed
+	shares []*share
+	// Where each share goes, and after how many records of other requests.
+	appends []*partitionAppend
+	after   []int
+}
+
+// prepare checks a request and builds its batches.
+func (b *Backend) prepare(topic *picture.Topic, traffic *TopicTraffic, records []NewRecord, at time.Time) (*write, error) {
 	if err := b.checkRecords(topic, records); err != nil {
 		return nil, err
 	}
-	traffic := b.traffic.of(topic.ID)
-	placed := make([]Placed, len(records))
-	shares := divide(topic, traffic, records, placed)
-	appends := make([]*partitionAppend, len(shares))
-	for i, s := range shares {
-		batches, err := buildBatches(topic, records, s, b.now())
-		if err != nil {
+	w := &write{placed: make([]Placed, len(records))}
+	w.shares = divide(topic, traffic, records, w.placed)
+	for _, s := range w.shares {
+		var err error
+		if s.batches, err = buildBatches(topic, records, s, at); err != nil {
 			return nil, err
 		}
-		appends[i] = &partitionAppend{partition: s.partition, batches: batches}
 	}
+	return w, nil
+}
 
-	b.appendAll(ctx, topic, appends)
-	if err := verdict(appends); err != nil {
-		return nil, err
-	}
-	for i, s := range shares {
+// place fills in the offsets once all was written.
+func (w *write) place() []Placed {
+	for i, s := range w.shares {
+		base := w.appends[i].appended.GetBaseOffset() + int64(w.after[i])
 		for j, at := range s.records {
-			placed[at].Offset = appends[i].appended.GetBaseOffset() + int64(j)
+			w.placed[at].Offset = base + int64(j)
 		}
 	}
-	traffic.RecordsProduced.Add(int64(len(records)))
-	for i := range records {
-		traffic.BytesProduced.Add(int64(len(records[i].Key) + len(records[i].Value)))
+	return w.placed
+}
+
+// bytes is the size of the keys and values.
+func (w *write) bytes() int64 {
+	sum := 0
+	for _, s := range w.shares {
+		sum += s.bytes
 	}
-	return placed, nil
+	return int64(sum)
+}
+
+// An appendSet gathers the writes of several requests, one append for each
+// partition.
+type appendSet struct {
+	appends []*partitionAppend
+	// Nil until a second write joins: one alone has each partition once.
+	byPartition map[int32]*partitionAppend
+}
+
+// join adds a write behind those that joined before it.
+func (set *appendSet) join(w *write) {
+	if len(set.appends) > 0 && set.byPartition == nil {
+		set.byPartition = make(map[int32]*partitionAppend, len(set.appends))
+		for _, a := range set.appends {
+			set.byPartition[a.partition] = a
+		}
+	}
+	w.appends = make([]*partitionAppend, len(w.shares))
+	w.after = make([]int, len(w.shares))
+	for i, s := range w.shares {
+		a := set.byPartition[s.partition]
+		if a == nil {
+			a = &partitionAppend{partition: s.partition, batches: s.batches}
+			set.appends = append(set.appends, a)
+			if set.byPartition != nil {
+				set.byPartition[s.partition] = a
+			}
+		} else {
+			a.batches = append(a.batches, s.batches...)
+		}
+		w.appends[i], w.after[i] = a, a.records
+		a.records += len(s.records)
+	}
 }
 
 // checkRecords refuses what storage would, so that no partition of a request is
@@ -105,11 +213,13 @@ func unknownPartition(topic *picture.Topic, partition int32) error {
 	return ErrPartition.WithMessage("topic %q has partitions 0 to %d, got %d", topic.Name, len(topic.Partitions)-1, partition)
 }
 
-// A share is the records of a request that go to one partition.
+// A share is the records of a request that go to one partition, and the batches
+// made of them.
 type share struct {
 	partition int32
 	records   []int // positions in the request, ascending
 	bytes     int   // of keys and values
+	batches   []byte
 }
 
 // divide chooses the partition of each record and notes it in placed.

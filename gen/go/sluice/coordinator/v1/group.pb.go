@@ -78,9 +78,11 @@ func (x *Caller) GetAdmin() bool {
 
 // Assigned names a partition.
 type Assigned struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	TopicId       []byte                 `protobuf:"bytes,1,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
-	Partition     int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	TopicId   []byte                 `protobuf:"bytes,1,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
+	Partition int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	// The topic's name, since the gateway that asks may not know of it yet.
+	Topic         string `protobuf:"bytes,3,opt,name=topic,proto3" json:"topic,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -127,6 +129,13 @@ func (x *Assigned) GetPartition() int32 {
 		return x.Partition
 	}
 	return 0
+}
+
+func (x *Assigned) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
 }
 
 type JoinRequest struct {
@@ -727,10 +736,11 @@ const file_sluice_coordinator_v1_group_proto_rawDesc = "" +
 	"!sluice/coordinator/v1/group.proto\x12\x15sluice.coordinator.v1\"4\n" +
 	"\x06Caller\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
-	"\x05admin\x18\x02 \x01(\bR\x05admin\"C\n" +
+	"\x05admin\x18\x02 \x01(\bR\x05admin\"Y\n" +
 	"\bAssigned\x12\x19\n" +
 	"\btopic_id\x18\x01 \x01(\fR\atopicId\x12\x1c\n" +
-	"\tpartition\x18\x02 \x01(\x05R\tpartition\"\x94\x01\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x14\n" +
+	"\x05topic\x18\x03 \x01(\tR\x05topic\"\x94\x01\n" +
 	"\vJoinRequest\x125\n" +
 	"\x06caller\x18\x01 \x01(\v2\x1d.sluice.coordinator.v1.CallerR\x06caller\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12\x1b\n" +

@@ -252,7 +252,7 @@ func TestGRPCServesThePublicServicesAlone(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection",
-		"sluice.log.v1.GroupService", "sluice.log.v1.LogService", "sluice.log.v1.TopicService",
+		"sluice.admin.v1.AdminService", "sluice.log.v1.GroupService", "sluice.log.v1.LogService", "sluice.log.v1.TopicService",
 	}, names)
 }
 
@@ -296,6 +296,8 @@ func TestGrantsHoldOnBothDoors(t *testing.T) {
 		{"DELETE", "/topics/orders.xx", "", 401, 403, 403, 404},
 		{"POST", "/groups/g/commit", `{"topic":"secret","partition":0,"offset":1}`, 401, 403, 403, 204},
 		{"GET", "/groups/g/consume?topic=secret&partition=0", "", 401, 403, 403, 200},
+		{"POST", "/admin/run-retention", "", 401, 403, 403, 204},
+		{"POST", "/admin/run-compaction", "", 401, 403, 403, 204},
 		{"GET", "/metrics", "", 401, 200, 200, 200},
 		{"GET", "/healthz", "", 200, 200, 200, 200},
 	} {

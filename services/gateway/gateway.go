@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
+	adminv1 "github.com/sluiceio/sluice/gen/go/sluice/admin/v1"
 	logv1 "github.com/sluiceio/sluice/gen/go/sluice/log/v1"
 	"github.com/sluiceio/sluice/services/gateway/internal/apijson"
 	"github.com/sluiceio/sluice/services/gateway/internal/backend"
@@ -224,6 +225,7 @@ func (s *Service) registerPublic(r grpc.ServiceRegistrar) {
 	logv1.RegisterTopicServiceServer(r, publicapi.NewTopics(s.backend))
 	logv1.RegisterLogServiceServer(r, publicapi.NewLog(s.backend))
 	logv1.RegisterGroupServiceServer(r, publicapi.NewGroups(s.backend))
+	adminv1.RegisterAdminServiceServer(r, publicapi.NewAdmin(s.backend))
 }
 
 // Register adds nothing: inside the cluster nobody calls a gateway.

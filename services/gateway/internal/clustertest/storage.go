@@ -23,6 +23,7 @@ type Storage struct {
 		// What the next calls get instead, before or after they are served.
 		before, after []error
 		appends       []*storagev1.AppendRequest
+		passes        []storagev1.Pass
 		fetches       []*storagev1.FetchRequest
 		// Closed, and replaced, with each append.
 		appended chan struct{}
@@ -109,6 +110,34 @@ func (s *Storage) Discard() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.discard = true
+}
+
+// Passes returns the passes that were run.
+func (s *Storage) Passes() []storagev1.Pass {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]storagev1.Pass(nil), s.mu.passes...)
+}
+
+// RunPass notes the pass.
+func (s *Storage) RunPass(_ context.Context, req *storagev1.RunPassRequest) (*storagev1.RunPassResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.mu.before) > 0 {
+		err := s.mu.before[0]
+		s.mu.before = s.mu.before[1:]
+		return nil, err
+	}
+	s.mu.passes = append(s.mu.passes, req.GetPass())
+	resp := &storagev1.RunPassResponse{}
+	for number, refusals := range s.mu.refuse {
+		if len(refusals) > 0 {
+			resp.Failures = append(resp.Failures, &storagev1.RunPassResponse_PartitionFailure{
+				Partition: &storagev1.Partition{TopicId: make([]byte, 16), Partition: number}, Error: refusals[0],
+			})
+		}
+	}
+	return resp, nil
 }
 
 func (s *Storage) wakeLocked() {

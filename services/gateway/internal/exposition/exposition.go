@@ -16,20 +16,24 @@ import (
 // documented; they must not change. Labels are sorted, as the client library has
 // them.
 func AppendSurvey(dst []byte, s backend.Survey) []byte {
-	for _, gauge := range []struct {
-		name, help string
-		value      func(*storagev1.DescribeResponse_PartitionDescription) int64
+	for _, series := range []struct {
+		name, kind, help string
+		value            func(*storagev1.DescribeResponse_PartitionDescription) int64
 	}{
-		{"es_partition_start_offset", "First offset that can be read.", (*storagev1.DescribeResponse_PartitionDescription).GetLogStartOffset},
-		{"es_partition_end_offset", "Offset after the last record that can be read.", (*storagev1.DescribeResponse_PartitionDescription).GetHighWatermark},
-		{"es_partition_size_bytes", "Size of the partition's segments.", (*storagev1.DescribeResponse_PartitionDescription).GetSizeBytes},
-		{"es_partition_segment_count", "Number of segments.", func(d *storagev1.DescribeResponse_PartitionDescription) int64 { return int64(d.GetSegmentCount()) }},
+		{"es_partition_start_offset", "gauge", "First offset that can be read.", (*storagev1.DescribeResponse_PartitionDescription).GetLogStartOffset},
+		{"es_partition_end_offset", "gauge", "Offset after the last record that can be read.", (*storagev1.DescribeResponse_PartitionDescription).GetHighWatermark},
+		{"es_partition_size_bytes", "gauge", "Size of the partition's segments.", (*storagev1.DescribeResponse_PartitionDescription).GetSizeBytes},
+		{"es_partition_segment_count", "gauge", "Number of segments.", func(d *storagev1.DescribeResponse_PartitionDescription) int64 { return int64(d.GetSegmentCount()) }},
+		{"es_retention_segments_deleted_total", "counter", "Segments that retention has deleted.", (*storagev1.DescribeResponse_PartitionDescription).GetRetentionSegmentsDeleted},
+		{"es_retention_bytes_reclaimed_total", "counter", "Bytes of segments that retention has deleted.", (*storagev1.DescribeResponse_PartitionDescription).GetRetentionBytesReclaimed},
+		{"es_compaction_runs_total", "counter", "How often the partition was compacted.", (*storagev1.DescribeResponse_PartitionDescription).GetCompactionRuns},
+		{"es_compaction_records_dropped_total", "counter", "Records that compaction has dropped.", (*storagev1.DescribeResponse_PartitionDescription).GetCompactionRecordsDropped},
 	} {
-		dst = appendHead(dst, gauge.name, "gauge", gauge.help)
+		dst = appendHead(dst, series.name, series.kind, series.help)
 		for _, t := range s.Topics {
 			for i, d := range t.Partitions {
 				if d != nil {
-					dst = appendSample(dst, gauge.name, gauge.value(d), partition(int32(i)), label{"topic", t.Name})
+					dst = appendSample(dst, series.name, series.value(d), partition(int32(i)), label{"topic", t.Name})
 				}
 			}
 		}

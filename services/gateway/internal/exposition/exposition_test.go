@@ -18,6 +18,7 @@ func survey(partitions int) backend.Survey {
 	for i := range partitions {
 		t.Partitions = append(t.Partitions, &storagev1.DescribeResponse_PartitionDescription{
 			LogStartOffset: int64(i), HighWatermark: int64(i) + 10, SizeBytes: 1 << 40, SegmentCount: 3,
+			RetentionSegmentsDeleted: 21, RetentionBytesReclaimed: 22, CompactionRuns: 23, CompactionRecordsDropped: 24,
 		})
 	}
 	t.Traffic.RecordsProduced.Add(5)
@@ -36,10 +37,17 @@ func TestPrometheusReadsIt(t *testing.T) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(exposition.AppendSurvey(nil, s)))
 	require.NoError(t, err)
-	require.Len(t, families, 10)
+	require.Len(t, families, 14)
 	require.Len(t, families["es_partition_end_offset"].GetMetric(), 2, "nothing is shown of what is not known")
 	require.InDelta(t, 12, families["es_partition_end_offset"].GetMetric()[1].GetGauge().GetValue(), 0)
 	require.InDelta(t, 5, families["es_topic_records_produced_total"].GetMetric()[0].GetCounter().GetValue(), 0)
+	for name, want := range map[string]float64{
+		"es_retention_segments_deleted_total": 21, "es_retention_bytes_reclaimed_total": 22,
+		"es_compaction_runs_total": 23, "es_compaction_records_dropped_total": 24,
+	} {
+		require.Len(t, families[name].GetMetric(), 2)
+		require.InDelta(t, want, families[name].GetMetric()[0].GetCounter().GetValue(), 0, name)
+	}
 	require.Len(t, families["es_group_committed_offset"].GetMetric(), 2)
 	lag := families["es_group_lag"].GetMetric()
 	require.Len(t, lag, 1)

@@ -23,7 +23,9 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
+	adminv1 "github.com/sluiceio/sluice/gen/go/sluice/admin/v1"
 	logv1 "github.com/sluiceio/sluice/gen/go/sluice/log/v1"
+	admingw "github.com/sluiceio/sluice/gen/gw/sluice/admin/v1"
 	gw "github.com/sluiceio/sluice/gen/gw/sluice/log/v1"
 	"github.com/sluiceio/sluice/services/gateway/internal/backend"
 )
@@ -57,7 +59,7 @@ type Deps struct {
 
 // New returns the door.
 func New(cfg Config, deps Deps) (http.Handler, error) {
-	routes, err := routesOf(logv1.File_sluice_log_v1_topic_proto, logv1.File_sluice_log_v1_log_proto, logv1.File_sluice_log_v1_group_proto)
+	routes, err := routesOf(logv1.File_sluice_log_v1_topic_proto, logv1.File_sluice_log_v1_log_proto, logv1.File_sluice_log_v1_group_proto, adminv1.File_sluice_admin_v1_admin_proto)
 	if err != nil {
 		return nil, err
 	}
@@ -92,6 +94,9 @@ func New(cfg Config, deps Deps) (http.Handler, error) {
 		},
 		func() error {
 			return gw.RegisterGroupServiceHandlerClient(ctx, mux, logv1.NewGroupServiceClient(deps.Conn))
+		},
+		func() error {
+			return admingw.RegisterAdminServiceHandlerClient(ctx, mux, adminv1.NewAdminServiceClient(deps.Conn))
 		},
 	} {
 		if err := register(); err != nil {

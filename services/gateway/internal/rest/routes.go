@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	adminv1 "github.com/sluiceio/sluice/gen/go/sluice/admin/v1"
 	logv1 "github.com/sluiceio/sluice/gen/go/sluice/log/v1"
 )
 
@@ -31,6 +32,9 @@ type route struct {
 var successes = map[string]int{
 	logv1.TopicService_CreateTopic_FullMethodName:  http.StatusCreated,
 	logv1.GroupService_CommitOffset_FullMethodName: http.StatusNoContent,
+
+	adminv1.AdminService_RunRetention_FullMethodName:  http.StatusNoContent,
+	adminv1.AdminService_RunCompaction_FullMethodName: http.StatusNoContent,
 }
 
 func routesOf(files ...protoreflect.FileDescriptor) ([]*route, error) {

@@ -121,6 +121,8 @@ func New(cfg Config, deps Deps) (_ *Service, err error) {
 			Finder: deps.Finder,
 			Topics: topicconf.Defaults{SegmentBytes: cfg.DefaultSegmentBytes},
 			Now:    deps.Now,
+
+			Authenticated: cfg.Authenticated,
 		},
 	)
 	options := rpc.Options{

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluiceio/sluice/services/gateway/internal/picture"
 	"github.com/sluiceio/sluice/services/gateway/internal/topicconf"
+	"github.com/sluiceio/sluice/services/kit/life"
 )
 
 // Limits bound what one request may ask for.
@@ -43,6 +44,8 @@ type Deps struct {
 	Finder Finder
 	// Topics are what configs have that a topic does not set.
 	Topics topicconf.Defaults
+	// Authenticated is that callers need a key.
+	Authenticated bool
 	// Now is the clock of the records' timestamps.
 	Now func() time.Time
 }
@@ -59,6 +62,8 @@ type Backend struct {
 	watcher      *picture.Watcher
 	absent       absentees
 	traffic      traffic
+	callers      introductions
+	quotas       quotas
 
 	// Ends with Drain.
 	draining context.Context
@@ -76,6 +81,8 @@ func New(limits Limits, deps Deps) *Backend {
 		coordinators: &pool{role: RoleCoordinator, finder: deps.Finder, dialer: deps.Dialer, patience: limits.Patience},
 		registry:     &pool{role: RoleRegistry, finder: deps.Finder, dialer: deps.Dialer, patience: limits.Patience},
 	}
+	b.callers.registry, b.callers.required, b.callers.revoked = b.registry, deps.Authenticated, b.quotas.forget
+	b.quotas.registry = b.registry
 	b.draining, b.drain = context.WithCancel(context.Background())
 	streams := &pool{role: RoleCoordinator, finder: deps.Finder, dialer: deps.Dialer}
 	b.watcher = picture.NewWatcher(streams.watch, deps.Logger)
@@ -84,7 +91,12 @@ func New(limits Limits, deps Deps) *Backend {
 
 // Run follows the cluster until ctx ends.
 func (b *Backend) Run(ctx context.Context) error {
-	return b.watcher.Run(ctx)
+	parts := life.NewGroup(ctx)
+	parts.Go("metadata", b.watcher.Run)
+	if b.callers.required {
+		parts.Go("keys", b.callers.follow)
+	}
+	return parts.Wait()
 }
 
 // Complete returns a channel that is closed once there is a picture of the

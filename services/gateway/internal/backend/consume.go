@@ -59,7 +59,7 @@ func (b *Backend) Consume(ctx context.Context, caller grants.Caller, r Read) (Fe
 	if err != nil {
 		return Fetched{}, err
 	}
-	return b.consume(ctx, topic, r)
+	return b.consume(ctx, caller, topic, r)
 }
 
 func (b *Backend) readablePartition(ctx context.Context, caller grants.Caller, name string, partition int32) (*picture.Topic, error) {
@@ -73,7 +73,7 @@ func (b *Backend) readablePartition(ctx context.Context, caller grants.Caller, n
 	return topic, nil
 }
 
-func (b *Backend) consume(ctx context.Context, topic *picture.Topic, r Read) (Fetched, error) {
+func (b *Backend) consume(ctx context.Context, caller grants.Caller, topic *picture.Topic, r Read) (Fetched, error) {
 	switch {
 	case r.Offset < 0:
 		return Fetched{}, invalid("offset must be 0 or more, got %d", r.Offset)
@@ -89,6 +89,9 @@ func (b *Backend) consume(ctx context.Context, topic *picture.Topic, r Read) (Fe
 	r.Wait = min(r.Wait, MaxWait)
 	ctx, cancel := context.WithTimeout(ctx, b.limits.Timeout+r.Wait)
 	defer cancel()
+	if err := b.quotas.mayConsume(ctx, caller); err != nil {
+		return Fetched{}, err
+	}
 
 	reader := newBatchReader(r)
 	for wait := r.Wait; ; wait = 0 {
@@ -110,6 +113,7 @@ func (b *Backend) consume(ctx context.Context, topic *picture.Topic, r Read) (Fe
 		}
 	}
 
+	b.quotas.consumed(ctx, caller, int64(reader.bytes))
 	traffic := b.traffic.of(topic.ID)
 	traffic.RecordsConsumed.Add(int64(len(reader.records)))
 	traffic.BytesConsumed.Add(int64(reader.bytes))

@@ -36,7 +36,7 @@ func (b *Backend) ConsumeGroup(ctx context.Context, caller grants.Caller, group 
 			r.Offset = c.GetOffset()
 		}
 	}
-	return b.consume(ctx, topic, r)
+	return b.consume(ctx, caller, topic, r)
 }
 
 // CommitOffset records the next offset that a group will read, and returns once

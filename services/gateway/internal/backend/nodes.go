@@ -9,7 +9,6 @@ import (
 	"google.golang.org/grpc/peer"
 
 	coordinatorv1 "github.com/sluiceio/sluice/gen/go/sluice/coordinator/v1"
-	registryv1 "github.com/sluiceio/sluice/gen/go/sluice/registry/v1"
 	"github.com/sluiceio/sluice/services/kit/backoff"
 	"github.com/sluiceio/sluice/services/kit/errs"
 )
@@ -143,14 +142,4 @@ func (p *pool) watch(ctx context.Context) (coordinatorv1.MetadataService_WatchMe
 		return nil, errUnreached.Because(err)
 	}
 	return coordinatorv1.NewMetadataServiceClient(conn).WatchMetadata(ctx, &coordinatorv1.WatchMetadataRequest{})
-}
-
-// Authenticate asks the registry who a caller is.
-func (b *Backend) Authenticate(ctx context.Context, secret string) (*registryv1.Principal, error) {
-	var resp *registryv1.AuthenticateResponse
-	err := b.registry.call(ctx, func(conn grpc.ClientConnInterface, opts ...grpc.CallOption) (err error) {
-		resp, err = registryv1.NewAuthServiceClient(conn).Authenticate(ctx, &registryv1.AuthenticateRequest{Secret: secret}, opts...)
-		return err
-	})
-	return resp.GetPrincipal(), err
 }

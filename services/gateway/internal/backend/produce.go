@@ -74,6 +74,9 @@ func (b *Backend) ProduceAll(ctx context.Context, caller grants.Caller, topicNam
 	writes := make([]*write, len(requests))
 	for i, request := range requests {
 		w, err := b.prepare(topic, traffic, request.Records, at)
+		if err == nil {
+			err = b.quotas.produce(ctx, caller, w.bytes())
+		}
 		if err != nil {
 			results[i].Err = err
 			continue

@@ -13,6 +13,9 @@ import (
 // whether the topic exists.
 var ErrDenied = errs.New(errs.PermissionDenied, "NOT_GRANTED", "not granted")
 
+// internalPrefix begins the names of the system's own topics.
+const internalPrefix = "__"
+
 // A Caller is who asks.
 type Caller struct {
 	principal *registryv1.Principal
@@ -24,11 +27,24 @@ func CallerOf(p *registryv1.Principal) Caller { return Caller{p} }
 // ID returns the caller's key id, or "anonymous".
 func (c Caller) ID() string { return c.principal.GetId() }
 
+// ProduceBytesPerSec is how many bytes the caller may write in a second; 0 is
+// without limit.
+func (c Caller) ProduceBytesPerSec() int64 { return c.principal.GetProduceBytesPerSec() }
+
+// ConsumeBytesPerSec is how many bytes the caller may read in a second; 0 is
+// without limit.
+func (c Caller) ConsumeBytesPerSec() int64 { return c.principal.GetConsumeBytesPerSec() }
+
 // May says whether the caller may do an action on a topic. Administration is of
-// the cluster, not of topics: see Admin.
+// the cluster, not of topics: see Admin. No prefix covers the system's own topics,
+// whatever it is; for administrators, too, they are absent, but that is not
+// decided here.
 func (c Caller) May(action registryv1.Action, topic string) bool {
 	if c.principal.GetAdmin() {
 		return true
+	}
+	if strings.HasPrefix(topic, internalPrefix) {
+		return false
 	}
 	for _, g := range c.principal.GetGrants() {
 		if g.GetAction() >= action && covers(g.GetTopicPrefix(), topic) {

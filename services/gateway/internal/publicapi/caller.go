@@ -9,16 +9,15 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	registryv1 "github.com/sluiceio/sluice/gen/go/sluice/registry/v1"
+	"github.com/sluiceio/sluice/services/gateway/internal/credential"
 	"github.com/sluiceio/sluice/services/gateway/internal/grants"
-	"github.com/sluiceio/sluice/services/kit/errs"
 )
 
 // Authenticator tells who a caller is.
 type Authenticator interface {
 	// Authenticate resolves a secret, which is empty when none came. Its error
 	// goes to the caller.
-	Authenticate(ctx context.Context, secret string) (*registryv1.Principal, error)
+	Authenticate(ctx context.Context, secret string) (grants.Caller, error)
 }
 
 type callerKey struct{}
@@ -31,17 +30,28 @@ func Authenticate(a Authenticator) grpc.UnaryServerInterceptor {
 		if !strings.HasPrefix(info.FullMethod, "/sluice.") {
 			return handler(ctx, req)
 		}
-		secret, err := secretOf(ctx)
+		md, _ := metadata.FromIncomingContext(ctx)
+		secret, err := credential.Secret(md.Get(authorization), md.Get(keyHeader))
 		if err != nil {
 			return nil, err
 		}
-		principal, err := a.Authenticate(ctx, secret)
+		caller, err := a.Authenticate(ctx, secret)
 		if err != nil {
 			return nil, err
 		}
-		return handler(context.WithValue(ctx, callerKey{}, grants.CallerOf(principal)), req)
+		resp, err := handler(context.WithValue(ctx, callerKey{}, caller), req)
+		if waited, ok := req.(waiting); ok && err == nil && waited.GetMaxWaitMs() > 0 {
+			// The key may have been revoked while this waited for records.
+			if _, err := a.Authenticate(ctx, secret); err != nil {
+				return nil, err
+			}
+		}
+		return resp, err
 	}
 }
+
+// waiting is a request that may wait for records.
+type waiting interface{ GetMaxWaitMs() int32 }
 
 // callerOf returns who makes a call; whom the interceptor did not see is granted
 // nothing.
@@ -55,19 +65,3 @@ const (
 	authorization = "authorization" // Bearer esk_…
 	keyHeader     = "x-es-key"      // esk_…
 )
-
-func secretOf(ctx context.Context) (string, error) {
-	md, _ := metadata.FromIncomingContext(ctx)
-	if values := md.Get(keyHeader); len(values) > 0 {
-		return values[0], nil
-	}
-	values := md.Get(authorization)
-	if len(values) == 0 {
-		return "", nil
-	}
-	scheme, secret, ok := strings.Cut(values[0], " ")
-	if !ok || !strings.EqualFold(scheme, "Bearer") {
-		return "", errs.New(errs.Unauthenticated, "BAD_CREDENTIALS", "the authorization must be: Bearer <key>")
-	}
-	return strings.TrimSpace(secret), nil
-}

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/sluiceio/sluice/services/gateway/internal/backend"
+	"github.com/sluiceio/sluice/services/gateway/internal/credential"
 	"github.com/sluiceio/sluice/services/gateway/internal/exposition"
 	"github.com/sluiceio/sluice/services/gateway/internal/grants"
 )
@@ -44,12 +44,11 @@ func writeJSON(w http.ResponseWriter, body string) {
 func metrics(deps Deps) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
-		principal, err := deps.Backend.Authenticate(ctx, secretOf(r))
+		caller, err := callerOf(r, deps.Backend)
 		if err != nil {
 			writeFailure(ctx, deps.Logger, w, err)
 			return
 		}
-		caller := grants.CallerOf(principal)
 		var out bytes.Buffer
 		if caller.Admin() == nil && deps.Gatherer != nil {
 			// A collector that fails costs its own families only.
@@ -72,13 +71,11 @@ func metrics(deps Deps) http.HandlerFunc {
 	}
 }
 
-func secretOf(r *http.Request) string {
-	if key := r.Header.Get(keyHeader); key != "" {
-		return key
+// callerOf returns who sends a request that no gRPC service answers.
+func callerOf(r *http.Request, b *backend.Backend) (grants.Caller, error) {
+	secret, err := credential.Secret(r.Header.Values(authorizationHeader), r.Header.Values(keyHeader))
+	if err != nil {
+		return grants.Caller{}, err
 	}
-	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return ""
-	}
-	return strings.TrimSpace(secret)
+	return b.Authenticate(r.Context(), secret)
 }

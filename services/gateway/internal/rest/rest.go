@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"github.com/prometheus/client_golang/prometheus"
@@ -127,15 +128,16 @@ func New(cfg Config, deps Deps) (http.Handler, error) {
 
 func dropHeader(string) (string, bool) { return "", false }
 
-// keyHeader is the other header that a key may come in, beside Authorization,
-// which grpc-gateway passes on by itself.
-const keyHeader = "X-Es-Key"
+// The headers that a key may come in.
+const (
+	authorizationHeader = "Authorization"
+	keyHeader           = "X-Es-Key"
+)
 
+// credentials passes on every X-Es-Key, so that two keys that differ are seen.
+// grpc-gateway does so with Authorization by itself.
 func credentials(_ context.Context, r *http.Request) metadata.MD {
-	if key := r.Header.Get(keyHeader); key != "" {
-		return metadata.Pairs(keyHeader, key)
-	}
-	return nil
+	return metadata.MD{strings.ToLower(keyHeader): r.Header.Values(keyHeader)}
 }
 
 // door finds the route of a request.

@@ -26,7 +26,7 @@ func (b *Backend) ConsumeGroup(ctx context.Context, caller grants.Caller, group 
 	if err != nil {
 		return Fetched{}, err
 	}
-	committed, err := b.fetchOffsets(ctx, group, topic)
+	committed, err := b.fetchOffsets(ctx, caller, group, topic)
 	if err != nil {
 		return Fetched{}, err
 	}
@@ -40,7 +40,7 @@ func (b *Backend) ConsumeGroup(ctx context.Context, caller grants.Caller, group 
 }
 
 // CommitOffset records the next offset that a group will read, and returns once
-// it is on disk.
+// it is on disk. A group that is nobody's becomes the caller's.
 func (b *Backend) CommitOffset(ctx context.Context, caller grants.Caller, group, topicName string, partition int32, offset int64) error {
 	if err := checkGroup(group); err != nil {
 		return err
@@ -56,7 +56,8 @@ func (b *Backend) CommitOffset(ctx context.Context, caller grants.Caller, group,
 	defer cancel()
 	return b.offsets(ctx, func(c coordinatorv1.OffsetServiceClient, opts ...grpc.CallOption) error {
 		_, err := c.CommitOffsets(ctx, &coordinatorv1.CommitOffsetsRequest{
-			Group: group,
+			Caller: onBehalfOf(caller),
+			Group:  group,
 			Offsets: []*coordinatorv1.CommittedOffset{{
 				TopicId:      topic.ID[:],
 				Partition:    partition,
@@ -80,7 +81,7 @@ func (b *Backend) CommittedOffsets(ctx context.Context, caller grants.Caller, gr
 	if err := checkGroup(group); err != nil {
 		return nil, err
 	}
-	committed, err := b.fetchOffsets(ctx, group, nil)
+	committed, err := b.fetchOffsets(ctx, caller, group, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -112,8 +113,8 @@ func committedTopic(p *picture.Picture, c *coordinatorv1.CommittedOffset) *pictu
 }
 
 // fetchOffsets returns a group's offsets on one topic, or on all when it is nil.
-func (b *Backend) fetchOffsets(ctx context.Context, group string, topic *picture.Topic) ([]*coordinatorv1.CommittedOffset, error) {
-	req := &coordinatorv1.FetchOffsetsRequest{Group: group}
+func (b *Backend) fetchOffsets(ctx context.Context, caller grants.Caller, group string, topic *picture.Topic) ([]*coordinatorv1.CommittedOffset, error) {
+	req := &coordinatorv1.FetchOffsetsRequest{Caller: onBehalfOf(caller), Group: group}
 	if topic != nil {
 		req.TopicIds = [][]byte{topic.ID[:]}
 	}
@@ -131,6 +132,12 @@ func (b *Backend) offsets(ctx context.Context, do func(c coordinatorv1.OffsetSer
 	return b.coordinators.call(ctx, func(conn grpc.ClientConnInterface, opts ...grpc.CallOption) error {
 		return do(coordinatorv1.NewOffsetServiceClient(conn), opts...)
 	})
+}
+
+// onBehalfOf says for whom a group is used: it belongs to the key that first did,
+// and that is looked at where the group is.
+func onBehalfOf(caller grants.Caller) *coordinatorv1.Caller {
+	return &coordinatorv1.Caller{Owner: caller.ID(), Admin: caller.Admin() == nil}
 }
 
 func checkGroup(group string) error {

@@ -62,3 +62,69 @@ func (s *Groups) GetOffsets(ctx context.Context, req *logv1.GetOffsetsRequest) (
 	}
 	return resp, nil
 }
+
+// JoinGroup makes the caller a member.
+func (s *Groups) JoinGroup(ctx context.Context, req *logv1.JoinGroupRequest) (*logv1.JoinGroupResponse, error) {
+	if req.MemberId != nil && req.GetMemberId() == "" {
+		return nil, backend.ErrInvalidRequest.WithMessage("member_id must not be empty; leave it out to join anew")
+	}
+	got, err := s.backend.JoinGroup(ctx, callerOf(ctx), req.GetGroup(), req.GetMemberId(), req.GetTopics())
+	if err != nil {
+		return nil, err
+	}
+	return &logv1.JoinGroupResponse{MemberId: got.ID, Generation: got.Generation, Assignment: assigned(got)}, nil
+}
+
+// Heartbeat keeps a member.
+func (s *Groups) Heartbeat(ctx context.Context, req *logv1.HeartbeatRequest) (*logv1.HeartbeatResponse, error) {
+	if req.GetMemberId() == "" {
+		return nil, missing("member_id")
+	}
+	if req.Generation == nil {
+		return nil, missing("generation")
+	}
+	generation, known, err := s.backend.Heartbeat(ctx, callerOf(ctx), req.GetGroup(), req.GetMemberId())
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !known:
+		return &logv1.HeartbeatResponse{Status: "unknown_member", CurrentGeneration: &generation}, nil
+	case generation != req.GetGeneration():
+		return &logv1.HeartbeatResponse{Status: "rebalance_required", CurrentGeneration: &generation}, nil
+	}
+	return &logv1.HeartbeatResponse{Status: "ok", Generation: &generation}, nil
+}
+
+// LeaveGroup takes a member out.
+func (s *Groups) LeaveGroup(ctx context.Context, req *logv1.LeaveGroupRequest) (*logv1.LeaveGroupResponse, error) {
+	if req.GetMemberId() == "" {
+		return nil, missing("member_id")
+	}
+	if err := s.backend.LeaveGroup(ctx, callerOf(ctx), req.GetGroup(), req.GetMemberId()); err != nil {
+		return nil, err
+	}
+	return &logv1.LeaveGroupResponse{}, nil
+}
+
+// GetAssignment returns a member's partitions.
+func (s *Groups) GetAssignment(ctx context.Context, req *logv1.GetAssignmentRequest) (*logv1.GetAssignmentResponse, error) {
+	if req.GetMemberId() == "" {
+		return nil, missing("member_id")
+	}
+	got, err := s.backend.Assignment(ctx, callerOf(ctx), req.GetGroup(), req.GetMemberId())
+	if err != nil {
+		return nil, err
+	}
+	return &logv1.GetAssignmentResponse{Generation: got.Generation, Assignment: assigned(got)}, nil
+}
+
+func assigned(m backend.Membership) []*logv1.TopicPartition {
+	messages := make([]logv1.TopicPartition, len(m.Partitions))
+	list := make([]*logv1.TopicPartition, len(m.Partitions))
+	for i, p := range m.Partitions {
+		messages[i].Topic, messages[i].Partition = p.Topic, p.Partition
+		list[i] = &messages[i]
+	}
+	return list
+}

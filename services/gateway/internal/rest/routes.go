@@ -31,7 +31,11 @@ type route struct {
 // successes are the statuses that are not 200.
 var successes = map[string]int{
 	logv1.TopicService_CreateTopic_FullMethodName:  http.StatusCreated,
+	logv1.GroupService_LeaveGroup_FullMethodName:   http.StatusNoContent,
 	logv1.GroupService_CommitOffset_FullMethodName: http.StatusNoContent,
+
+	adminv1.KeyService_CreateKey_FullMethodName: http.StatusCreated,
+	adminv1.KeyService_DeleteKey_FullMethodName: http.StatusNoContent,
 
 	adminv1.AdminService_RunRetention_FullMethodName:  http.StatusNoContent,
 	adminv1.AdminService_RunCompaction_FullMethodName: http.StatusNoContent,

@@ -34,6 +34,16 @@ type Config struct {
 	ShardMaxQueued int
 	// ShardMaxBatchBytes limits the records of one request to a shard.
 	ShardMaxBatchBytes int
+	// MemberTimeout is how long a member of a group may miss its heartbeats before
+	// its partitions go to others. Shorter finds the dead sooner, and takes the slow
+	// for dead.
+	MemberTimeout time.Duration
+	// ExpireInterval is how often overdue members are looked for: how much later
+	// than its timeout one may go.
+	ExpireInterval time.Duration
+	// MaxMembers limits the members of one group. Each join shares out all of the
+	// group's partitions anew.
+	MaxMembers int
 }
 
 // RegisterFlags adds the configuration to a flag set and sets the defaults.
@@ -45,6 +55,9 @@ func (c *Config) RegisterFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.ShardLoadTimeout, "coord-load-timeout", 10*time.Second, "Limit on loading a shard without progress.")
 	fs.IntVar(&c.ShardMaxQueued, "coord-max-queued", 10_000, "Requests that may wait for one shard.")
 	fs.IntVar(&c.ShardMaxBatchBytes, "coord-max-batch-bytes", 1<<20, "Bytes of the records of one request to a shard.")
+	fs.DurationVar(&c.MemberTimeout, "coord-member-timeout", 30*time.Second, "How long a member of a group may miss its heartbeats.")
+	fs.DurationVar(&c.ExpireInterval, "coord-expire-interval", time.Second, "How often members that missed their heartbeats are looked for.")
+	fs.IntVar(&c.MaxMembers, "coord-max-members", 5000, "Members that one group may have.")
 }
 
 // maxBatchBytes keeps two requests' records, which may share a batch, below
@@ -67,5 +80,8 @@ func (c *Config) Validate() error {
 	check(c.ShardMaxQueued >= 1, "coord-max-queued must be at least 1, not %d", c.ShardMaxQueued)
 	check(c.ShardMaxBatchBytes >= 16<<10 && c.ShardMaxBatchBytes <= maxBatchBytes,
 		"coord-max-batch-bytes must be %d to %d, not %d", 16<<10, maxBatchBytes, c.ShardMaxBatchBytes)
+	check(c.MemberTimeout > 0, "coord-member-timeout must be more than 0, not %s", c.MemberTimeout)
+	check(c.ExpireInterval > 0, "coord-expire-interval must be more than 0, not %s", c.ExpireInterval)
+	check(c.MaxMembers >= 1, "coord-max-members must be at least 1, not %d", c.MaxMembers)
 	return errors.Join(faults...)
 }

@@ -1,6 +1,6 @@
 // Package coordinator is the service that knows where everything is: topics and
 // their placement, the cluster's nodes and leaders, and the shards that keep
-// what consumer groups have committed.
+// consumer groups and what they have committed.
 //
 //	            ┌────────── etcd: rows, leases, election ──────────┐
 //	            ▼                                                  ▲
@@ -32,6 +32,7 @@ import (
 	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
 	"github.com/sluiceio/sluice/services/coordinator/internal/cluster"
 	"github.com/sluiceio/sluice/services/coordinator/internal/elect"
+	"github.com/sluiceio/sluice/services/coordinator/internal/group"
 	"github.com/sluiceio/sluice/services/coordinator/internal/meta"
 	"github.com/sluiceio/sluice/services/coordinator/internal/offsets"
 	"github.com/sluiceio/sluice/services/coordinator/internal/peer"
@@ -39,6 +40,7 @@ import (
 	"github.com/sluiceio/sluice/services/coordinator/internal/rows"
 	"github.com/sluiceio/sluice/services/coordinator/internal/rpc"
 	"github.com/sluiceio/sluice/services/coordinator/internal/shard"
+	"github.com/sluiceio/sluice/services/coordinator/internal/state"
 	"github.com/sluiceio/sluice/services/coordinator/internal/view"
 	"github.com/sluiceio/sluice/services/kit/backoff"
 	"github.com/sluiceio/sluice/services/kit/lease"
@@ -88,11 +90,14 @@ type Service struct {
 	reports *reports.Follower
 	elector *elect.Elector
 	cluster *cluster.Cluster
-	keeper  *shard.Keeper[*offsets.State]
+	keeper  *shard.Keeper[*state.State]
 	sweeper *offsets.Sweeper
+	// follower has groups rebalance when their topics change.
+	follower *group.Follower
 
 	metadata *rpc.Metadata
 	offsets  *rpc.Offsets
+	groups   *rpc.Groups
 }
 
 // New returns a coordinator that does nothing before Run.
@@ -120,13 +125,22 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			},
 		},
 	}, store, v, peers, log)
+	limits := group.Config{
+		MemberTimeout:  cfg.MemberTimeout,
+		ExpireInterval: cfg.ExpireInterval,
+		MaxMembers:     cfg.MaxMembers,
+	}
+	fresh := func(int32) *state.State {
+		return &state.State{Groups: group.NewState(limits, v, time.Now()), Offsets: offsets.NewState()}
+	}
 	runtime := shard.New(shard.Config{
 		MaxQueued:     cfg.ShardMaxQueued,
 		MaxBatchBytes: cfg.ShardMaxBatchBytes,
 		AppendTimeout: cfg.ShardAppendTimeout,
 		LoadTimeout:   cfg.ShardLoadTimeout,
-	}, shard.NewStorageLog(v, peers, ShardTopic), offsets.NewState, log, deps.Registerer)
-	committed := offsets.New(runtime, v)
+	}, shard.NewStorageLog(v, peers, ShardTopic), fresh, log, deps.Registerer)
+	committed := offsets.New(shard.PartOf(runtime, (*state.State).OfOffsets), v)
+	groups := group.New(shard.PartOf(runtime, (*state.State).OfGroups), v)
 
 	s := &Service{
 		deps:     deps,
@@ -136,8 +150,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		cluster:  c,
 		keeper:   shard.NewKeeper(runtime, deps.Etcd, deps.Session, v, deps.NodeID, ShardTopic),
 		sweeper:  offsets.NewSweeper(committed, log),
+		follower: group.NewFollower(groups, log),
 		metadata: rpc.NewMetadata(deps.NodeID, c, store, v, peers),
 		offsets:  rpc.NewOffsets(committed),
+		groups:   rpc.NewGroups(groups, committed, v),
 	}
 	s.registerMetrics()
 	return s, nil
@@ -164,6 +180,7 @@ func (s *Service) registerMetrics() {
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	coordinatorv1.RegisterMetadataServiceServer(r, s.metadata)
 	coordinatorv1.RegisterOffsetServiceServer(r, s.offsets)
+	coordinatorv1.RegisterGroupServiceServer(r, s.groups)
 }
 
 // Run coordinates until ctx ends; then it resigns and stops owning shards. The
@@ -178,6 +195,7 @@ func (s *Service) Run(ctx context.Context) error {
 	g.Go("election", func(ctx context.Context) error { return s.elector.Run(ctx, s.cluster.Lead) })
 	g.Go("shards", s.keeper.Run)
 	g.Go("offsets", s.sweeper.Run)
+	g.Go("groups", s.follower.Run)
 	return g.Wait()
 }
 

@@ -166,13 +166,16 @@ func retry(t *testing.T, do func() error) {
 	require.NoError(t, err)
 }
 
+// key is on whose behalf groups are used.
+var key = &coordinatorv1.Caller{Owner: "key_1"}
+
 func (p *process) commit(group string, offsets ...*coordinatorv1.CommittedOffset) error {
-	_, err := p.offsets.CommitOffsets(p.Context(), &coordinatorv1.CommitOffsetsRequest{Group: group, Offsets: offsets})
+	_, err := p.offsets.CommitOffsets(p.Context(), &coordinatorv1.CommitOffsetsRequest{Caller: key, Group: group, Offsets: offsets})
 	return err
 }
 
 func (p *process) fetch(group string) ([]*coordinatorv1.CommittedOffset, error) {
-	resp, err := p.offsets.FetchOffsets(p.Context(), &coordinatorv1.FetchOffsetsRequest{Group: group})
+	resp, err := p.offsets.FetchOffsets(p.Context(), &coordinatorv1.FetchOffsetsRequest{Caller: key, Group: group})
 	return resp.GetOffsets(), err
 }
 
@@ -352,6 +355,7 @@ func TestOffsetsAreCommittedAndSurviveAnOwner(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, list.Groups, 1)
 	require.Equal(t, "g", list.Groups[0].Group)
+	require.Equal(t, "key_1", list.Groups[0].Owner)
 }
 
 func TestShardsAreSharedOutAndOthersSendAway(t *testing.T) {

@@ -32,10 +32,12 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+
+	"github.com/sluiceio/sluice/services/coordinator/internal/rows"
 )
 
 // TopicID names a topic.
-type TopicID = [16]byte
+type TopicID = rows.TopicID
 
 // Partitions are partitions by topic, each list ascending. A topic without any is
 // not in it.
@@ -48,6 +50,11 @@ func (p Partitions) Count() int {
 		n += len(list)
 	}
 	return n
+}
+
+// Topics returns the topics in order.
+func (p Partitions) Topics() []TopicID {
+	return slices.SortedFunc(maps.Keys(p), func(a, b TopicID) int { return bytes.Compare(a[:], b[:]) })
 }
 
 // Member is one that gets a share.

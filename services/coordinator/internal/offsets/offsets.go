@@ -6,23 +6,19 @@ import (
 	"context"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	coordinatorv1 "github.com/sluiceio/sluice/gen/go/sluice/coordinator/v1"
 	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
+	"github.com/sluiceio/sluice/services/coordinator/internal/group"
 	"github.com/sluiceio/sluice/services/coordinator/internal/meta"
 	"github.com/sluiceio/sluice/services/coordinator/internal/rows"
 	"github.com/sluiceio/sluice/services/coordinator/internal/shard"
 	"github.com/sluiceio/sluice/services/kit/errs"
 )
 
-const (
-	// MaxGroupLength limits a group's name, in bytes.
-	MaxGroupLength = 1024
-	// MaxMetadata limits what a client may keep with an offset, in bytes, as
-	// Kafka does by default.
-	MaxMetadata = 4096
-)
+// MaxMetadata limits what a client may keep with an offset, in bytes, as Kafka
+// does by default.
+const MaxMetadata = 4096
 
 // Topics is what offsets are checked against.
 type Topics interface {
@@ -37,21 +33,29 @@ type Topics interface {
 	Changed() <-chan struct{}
 }
 
+// Held is the part of a shard's state that offsets are about: they belong to
+// groups.
+type Held struct {
+	Groups  *group.State
+	Offsets *State
+}
+
 // Offsets commits and returns offsets.
 type Offsets struct {
-	shards *shard.Runtime[*State]
+	shards *shard.Part[Held]
 	topics Topics
 }
 
 // New returns the offsets in some shards.
-func New(shards *shard.Runtime[*State], topics Topics) *Offsets {
+func New(shards *shard.Part[Held], topics Topics) *Offsets {
 	return &Offsets{shards: shards, topics: topics}
 }
 
 // Commit stores offsets of a group, all or none, and returns when they are on
-// disk. An invalid one is refused before anything is stored.
-func (o *Offsets) Commit(ctx context.Context, group string, offsets []*coordinatorv1.CommittedOffset) error {
-	number, err := o.shardOf(group)
+// disk. An invalid one is refused before anything is stored. A group that is
+// nobody's becomes the caller's; group.ErrNotOwner when it is another's.
+func (o *Offsets) Commit(ctx context.Context, caller group.Caller, name string, offsets []*coordinatorv1.CommittedOffset) error {
+	number, err := o.shardOf(name)
 	if err != nil {
 		return err
 	}
@@ -62,12 +66,15 @@ func (o *Offsets) Commit(ctx context.Context, group string, offsets []*coordinat
 		if err != nil {
 			return err
 		}
-		records[i] = shard.Record{Key: key(group, p), Value: value(c, now)}
+		records[i] = shard.Record{Key: key(name, p), Value: value(c, now)}
 	}
 	if len(records) == 0 {
 		return nil
 	}
-	return o.shards.Write(ctx, number, func(*State) ([]shard.Record, error) { return records, nil })
+	return o.shards.Write(ctx, number, func(h Held) ([]shard.Record, error) {
+		claim, err := h.Groups.Claim(caller, name)
+		return append(claim, records...), err
+	})
 }
 
 // check refuses what cannot be committed.
@@ -123,9 +130,9 @@ func value(c *coordinatorv1.CommittedOffset, now int64) *persistv1.ShardValue {
 }
 
 // Fetch returns a group's committed offsets, on the topics given or on all,
-// ordered by topic and partition.
-func (o *Offsets) Fetch(ctx context.Context, group string, topics [][]byte) ([]*coordinatorv1.CommittedOffset, error) {
-	number, err := o.shardOf(group)
+// ordered by topic and partition. group.ErrNotOwner.
+func (o *Offsets) Fetch(ctx context.Context, caller group.Caller, name string, topics [][]byte) ([]*coordinatorv1.CommittedOffset, error) {
+	number, err := o.shardOf(name)
 	if err != nil {
 		return nil, err
 	}
@@ -138,11 +145,14 @@ func (o *Offsets) Fetch(ctx context.Context, group string, topics [][]byte) ([]*
 		want[id] = true
 	}
 	var found []*coordinatorv1.CommittedOffset
-	err = o.shards.Read(ctx, number, func(s *State) error {
-		found = committed(s.groups[group], want)
-		return nil
+	err = o.shards.Read(ctx, number, func(h Held) error {
+		found = committed(h.Offsets.groups[name], want)
+		return h.Groups.Check(caller, name)
 	})
-	return found, err
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
 }
 
 // List returns the committed offsets of the groups of all shards that this
@@ -150,10 +160,12 @@ func (o *Offsets) Fetch(ctx context.Context, group string, topics [][]byte) ([]*
 func (o *Offsets) List(ctx context.Context) ([]*coordinatorv1.ListOffsetsResponse_GroupOffsets, error) {
 	var list []*coordinatorv1.ListOffsetsResponse_GroupOffsets
 	for _, number := range o.shards.Owned() {
-		err := o.shards.Read(ctx, number, func(s *State) error {
-			for group, offsets := range s.groups {
+		err := o.shards.Read(ctx, number, func(h Held) error {
+			for name, offsets := range h.Offsets.groups {
 				if found := committed(offsets, nil); len(found) > 0 {
-					list = append(list, &coordinatorv1.ListOffsetsResponse_GroupOffsets{Group: group, Offsets: found})
+					list = append(list, &coordinatorv1.ListOffsetsResponse_GroupOffsets{
+						Group: name, Owner: h.Groups.Owner(name), Offsets: found,
+					})
 				}
 			}
 			return nil
@@ -193,11 +205,11 @@ func committed(offsets map[partition]*persistv1.GroupOffset, want map[rows.Topic
 	return found
 }
 
-func (o *Offsets) shardOf(group string) (int32, error) {
-	if group == "" || len(group) > MaxGroupLength || !utf8.ValidString(group) {
-		return 0, errs.New(errs.InvalidArgument, "INVALID_GROUP", "a group's name is UTF-8 of 1 to %d bytes", MaxGroupLength)
+func (o *Offsets) shardOf(name string) (int32, error) {
+	if err := group.CheckName(name); err != nil {
+		return 0, err
 	}
-	number, ok := o.shards.Of(group)
+	number, ok := o.shards.Of(name)
 	if !ok {
 		return 0, shard.ErrNotCoordinator
 	}

@@ -5,6 +5,9 @@ package offsets
 
 import (
 	"maps"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
 
 	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
 	"github.com/sluiceio/sluice/services/coordinator/internal/rows"
@@ -25,7 +28,7 @@ type partition struct {
 var _ shard.Machine = (*State)(nil)
 
 // NewState returns the state of an empty log.
-func NewState(int32) *State {
+func NewState() *State {
 	return &State{groups: make(map[string]map[partition]*persistv1.GroupOffset)}
 }
 
@@ -86,6 +89,44 @@ func (s *State) without(gone map[rows.TopicID]bool, limit int) []shard.Record {
 		}
 	}
 	return records
+}
+
+// on returns the groups that have committed on a topic, sorted.
+func (s *State) on(topic rows.TopicID) []string {
+	var names []string
+	for name, offsets := range s.groups {
+		for p := range offsets {
+			if p.topic == topic {
+				names = append(names, name)
+				break
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// moved returns the records that move a group's offsets on a topic to those
+// given by partition, and how many there are. One that is there already needs no
+// record, and one on a partition that is not given stays.
+func (s *State) moved(name string, topic rows.TopicID, to []int64, now int64) (records []shard.Record, entries int64) {
+	for p, offset := range s.groups[name] {
+		if p.topic != topic || int(p.number) >= len(to) {
+			continue
+		}
+		entries++
+		if offset.Offset == to[p.number] {
+			continue
+		}
+		set := proto.CloneOf(offset)
+		// What was known of the old offset is not so of the new one.
+		set.Offset, set.LeaderEpoch, set.Metadata, set.CommitTimeMs = to[p.number], -1, "", now
+		records = append(records, shard.Record{
+			Key:   key(name, p),
+			Value: &persistv1.ShardValue{Kind: &persistv1.ShardValue_GroupOffset{GroupOffset: set}},
+		})
+	}
+	return records, entries
 }
 
 func key(group string, p partition) *persistv1.ShardKey {

@@ -30,7 +30,7 @@ func drawRecord(t *rapid.T) shard.Record {
 }
 
 func clone(s *State) *State {
-	c := NewState(0)
+	c := NewState()
 	for group, offsets := range s.groups {
 		c.groups[group] = maps.Clone(offsets)
 	}
@@ -45,7 +45,7 @@ func equal(t *rapid.T, want, got *State, what string) {
 
 func TestUndoTakesBackAndOnlyTheLastRecordOfAKeyCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		state := NewState(0)
+		state := NewState()
 		log := rapid.SliceOf(rapid.Custom(drawRecord)).Draw(t, "log")
 		for _, r := range log {
 			state.Apply(r)
@@ -65,7 +65,7 @@ func TestUndoTakesBackAndOnlyTheLastRecordOfAKeyCounts(t *testing.T) {
 		for i, r := range log {
 			last[r.Key.String()] = i
 		}
-		compacted := NewState(0)
+		compacted := NewState()
 		for i, r := range log {
 			if last[r.Key.String()] == i {
 				compacted.Apply(r)
@@ -77,7 +77,7 @@ func TestUndoTakesBackAndOnlyTheLastRecordOfAKeyCounts(t *testing.T) {
 
 func TestRemovalsAreOfTheTopicsGivenAndLimited(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		state := NewState(0)
+		state := NewState()
 		for _, r := range rapid.SliceOf(rapid.Custom(drawRecord)).Draw(t, "log") {
 			state.Apply(r)
 		}

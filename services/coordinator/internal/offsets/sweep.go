@@ -82,8 +82,8 @@ func (s *Sweeper) sweep(ctx context.Context) error {
 
 func (s *Sweeper) sweepShard(ctx context.Context, number int32) error {
 	var topics map[rows.TopicID]bool
-	if err := s.offsets.shards.Read(ctx, number, func(st *State) error {
-		topics = st.topics()
+	if err := s.offsets.shards.Read(ctx, number, func(h Held) error {
+		topics = h.Offsets.topics()
 		return nil
 	}); err != nil {
 		return err
@@ -103,8 +103,8 @@ func (s *Sweeper) sweepShard(ctx context.Context, number int32) error {
 	}
 	for {
 		n := 0
-		err := s.offsets.shards.Write(ctx, number, func(st *State) ([]shard.Record, error) {
-			records := st.without(gone, sweepAtOnce)
+		err := s.offsets.shards.Write(ctx, number, func(h Held) ([]shard.Record, error) {
+			records := h.Offsets.without(gone, sweepAtOnce)
 			n = len(records)
 			return records, nil
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	coordinatorv1 "github.com/sluiceio/sluice/gen/go/sluice/coordinator/v1"
+	"github.com/sluiceio/sluice/services/coordinator/internal/group"
 	"github.com/sluiceio/sluice/services/coordinator/internal/offsets"
 )
 
@@ -19,7 +20,11 @@ func NewOffsets(o *offsets.Offsets) *Offsets { return &Offsets{offsets: o} }
 
 // CommitOffsets stores offsets.
 func (o *Offsets) CommitOffsets(ctx context.Context, req *coordinatorv1.CommitOffsetsRequest) (*coordinatorv1.CommitOffsetsResponse, error) {
-	if err := o.offsets.Commit(ctx, req.Group, req.Offsets); err != nil {
+	caller, err := group.CallerOf(req.Caller)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.offsets.Commit(ctx, caller, req.Group, req.Offsets); err != nil {
 		return nil, err
 	}
 	return &coordinatorv1.CommitOffsetsResponse{}, nil
@@ -27,7 +32,11 @@ func (o *Offsets) CommitOffsets(ctx context.Context, req *coordinatorv1.CommitOf
 
 // FetchOffsets returns a group's offsets.
 func (o *Offsets) FetchOffsets(ctx context.Context, req *coordinatorv1.FetchOffsetsRequest) (*coordinatorv1.FetchOffsetsResponse, error) {
-	found, err := o.offsets.Fetch(ctx, req.Group, req.TopicIds)
+	caller, err := group.CallerOf(req.Caller)
+	if err != nil {
+		return nil, err
+	}
+	found, err := o.offsets.Fetch(ctx, caller, req.Group, req.TopicIds)
 	if err != nil {
 		return nil, err
 	}

@@ -92,6 +92,7 @@ func (v *View) topicLocked(name string, c lease.Change) error {
 	}
 	_, known := v.mu.byID[id]
 	v.mu.topics[name], v.mu.byID[id] = topic, topic
+	v.mu.topicChanges++
 	v.changedLocked(change{kind: topicChanged, topic: id})
 	if !known {
 		// Leaders may have been reported before the row was seen.
@@ -106,6 +107,7 @@ func (v *View) forgetTopicLocked(t *coordinatorv1.Topic) {
 	delete(v.mu.byID, id)
 	delete(v.mu.leaders, id)
 	v.mu.removals++
+	v.mu.topicChanges++
 	v.changedLocked(change{kind: topicChanged, topic: id})
 }
 

@@ -50,6 +50,8 @@ type View struct {
 		leaders map[rows.TopicID]*leaders
 		// removals counts topics that went.
 		removals uint64
+		// topicChanges counts changes of topics, removals too.
+		topicChanges uint64
 
 		changes changeLog
 		// changed is closed, and replaced, with each change.
@@ -150,6 +152,16 @@ func (v *View) TopicByID(id rows.TopicID) *coordinatorv1.Topic {
 	return v.mu.byID[id]
 }
 
+// Partitions returns how many partitions a topic has; ok is false when the
+// picture does not have it.
+func (v *View) Partitions(id rows.TopicID) (n int32, ok bool) {
+	t := v.TopicByID(id)
+	return int32(len(t.GetPartitions())), t != nil
+}
+
+// Name returns a topic's name, empty when the picture does not have it.
+func (v *View) Name(id rows.TopicID) string { return v.TopicByID(id).GetName() }
+
 // TopicCount returns how many topics there are.
 func (v *View) TopicCount() int {
 	v.mu.RLock()
@@ -171,6 +183,14 @@ func (v *View) Removals() uint64 {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.mu.removals
+}
+
+// TopicChanges counts the changes of topics since the picture began, removals
+// too.
+func (v *View) TopicChanges() uint64 {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.mu.topicChanges
 }
 
 // Deleting returns the topics that are being deleted.

@@ -1,0 +1,40 @@
+// Package state is all that one shard of the coordinator keeps, put together of
+// the parts that different packages are about.
+package state
+
+import (
+	"time"
+
+	"github.com/sluiceio/sluice/services/coordinator/internal/group"
+	"github.com/sluiceio/sluice/services/coordinator/internal/offsets"
+	"github.com/sluiceio/sluice/services/coordinator/internal/shard"
+)
+
+// State is the state of one shard. Each part takes the records that are its own.
+type State struct {
+	Groups  *group.State
+	Offsets *offsets.State
+}
+
+var _ shard.Timed = (*State)(nil)
+
+// Apply gives a record to every part.
+func (s *State) Apply(r shard.Record) (undo func()) {
+	undoGroups, undoOffsets := s.Groups.Apply(r), s.Offsets.Apply(r)
+	return func() {
+		undoOffsets()
+		undoGroups()
+	}
+}
+
+// Due returns what is due in the parts that time changes.
+func (s *State) Due(now time.Time) []shard.Record { return s.Groups.Due(now) }
+
+// NextDue returns when the first of them has something to do.
+func (s *State) NextDue() time.Time { return s.Groups.NextDue() }
+
+// OfGroups is the part that package group is about.
+func (s *State) OfGroups() *group.State { return s.Groups }
+
+// OfOffsets is the part that package offsets is about: offsets belong to groups.
+func (s *State) OfOffsets() offsets.Held { return offsets.Held{Groups: s.Groups, Offsets: s.Offsets} }

@@ -252,7 +252,7 @@ func TestGRPCServesThePublicServicesAlone(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection",
-		"sluice.admin.v1.AdminService", "sluice.log.v1.GroupService", "sluice.log.v1.LogService", "sluice.log.v1.TopicService",
+		"sluice.admin.v1.AdminService", "sluice.admin.v1.KeyService", "sluice.log.v1.GroupService", "sluice.log.v1.LogService", "sluice.log.v1.TopicService",
 	}, names)
 }
 

@@ -228,6 +228,7 @@ func (s *Service) registerPublic(r grpc.ServiceRegistrar) {
 	logv1.RegisterLogServiceServer(r, publicapi.NewLog(s.backend))
 	logv1.RegisterGroupServiceServer(r, publicapi.NewGroups(s.backend))
 	adminv1.RegisterAdminServiceServer(r, publicapi.NewAdmin(s.backend))
+	adminv1.RegisterKeyServiceServer(r, publicapi.NewKeys(s.backend))
 }
 
 // Register adds nothing: inside the cluster nobody calls a gateway.

@@ -99,6 +99,9 @@ func New(cfg Config, deps Deps) (http.Handler, error) {
 		func() error {
 			return admingw.RegisterAdminServiceHandlerClient(ctx, mux, adminv1.NewAdminServiceClient(deps.Conn))
 		},
+		func() error {
+			return admingw.RegisterKeyServiceHandlerClient(ctx, mux, adminv1.NewKeyServiceClient(deps.Conn))
+		},
 	} {
 		if err := register(); err != nil {
 			return nil, fmt.Errorf("register REST routes: %w", err)

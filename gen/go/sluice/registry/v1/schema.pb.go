@@ -234,10 +234,12 @@ type RegisterSchemaRequest struct {
 	Type       SchemaType             `protobuf:"varint,2,opt,name=type,proto3,enum=sluice.registry.v1.SchemaType" json:"type,omitempty"`
 	Schema     string                 `protobuf:"bytes,3,opt,name=schema,proto3" json:"schema,omitempty"`
 	References []*SchemaReference     `protobuf:"bytes,4,rep,name=references,proto3" json:"references,omitempty"`
-	// Only find it, do not add it.
-	LookupOnly    bool `protobuf:"varint,5,opt,name=lookup_only,json=lookupOnly,proto3" json:"lookup_only,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Only find it, do not add it. NOT_FOUND.
+	LookupOnly bool `protobuf:"varint,5,opt,name=lookup_only,json=lookupOnly,proto3" json:"lookup_only,omitempty"`
+	// Of a lookup: also among versions that were deleted, but not for good.
+	IncludeDeleted bool `protobuf:"varint,6,opt,name=include_deleted,json=includeDeleted,proto3" json:"include_deleted,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *RegisterSchemaRequest) Reset() {
@@ -305,6 +307,13 @@ func (x *RegisterSchemaRequest) GetLookupOnly() bool {
 	return false
 }
 
+func (x *RegisterSchemaRequest) GetIncludeDeleted() bool {
+	if x != nil {
+		return x.IncludeDeleted
+	}
+	return false
+}
+
 type RegisterSchemaResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Schema        *Schema                `protobuf:"bytes,1,opt,name=schema,proto3" json:"schema,omitempty"`
@@ -355,9 +364,11 @@ type GetSchemaRequest struct {
 	Id      int32  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	Subject string `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
 	// -1 is the newest.
-	Version       int32 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Version int32 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	// Also a version that was deleted, but not for good.
+	IncludeDeleted bool `protobuf:"varint,4,opt,name=include_deleted,json=includeDeleted,proto3" json:"include_deleted,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *GetSchemaRequest) Reset() {
@@ -409,6 +420,13 @@ func (x *GetSchemaRequest) GetVersion() int32 {
 		return x.Version
 	}
 	return 0
+}
+
+func (x *GetSchemaRequest) GetIncludeDeleted() bool {
+	if x != nil {
+		return x.IncludeDeleted
+	}
+	return false
 }
 
 type GetSchemaResponse struct {
@@ -684,9 +702,10 @@ func (x *CheckSchemaResponse) GetMessages() []string {
 type DeleteSchemaRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Subject string                 `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
-	// 0: all.
-	Version       int32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	Permanent     bool  `protobuf:"varint,3,opt,name=permanent,proto3" json:"permanent,omitempty"`
+	// 0: all. -1: the newest.
+	Version int32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// For good; only what was deleted before.
+	Permanent     bool `protobuf:"varint,3,opt,name=permanent,proto3" json:"permanent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1015,7 +1034,7 @@ const file_sluice_registry_v1_schema_proto_rawDesc = "" +
 	"\n" +
 	"references\x18\x06 \x03(\v2#.sluice.registry.v1.SchemaReferenceR\n" +
 	"references\x12\x18\n" +
-	"\adeleted\x18\a \x01(\bR\adeleted\"\xe3\x01\n" +
+	"\adeleted\x18\a \x01(\bR\adeleted\"\x8c\x02\n" +
 	"\x15RegisterSchemaRequest\x12\x18\n" +
 	"\asubject\x18\x01 \x01(\tR\asubject\x122\n" +
 	"\x04type\x18\x02 \x01(\x0e2\x1e.sluice.registry.v1.SchemaTypeR\x04type\x12\x16\n" +
@@ -1024,13 +1043,15 @@ const file_sluice_registry_v1_schema_proto_rawDesc = "" +
 	"references\x18\x04 \x03(\v2#.sluice.registry.v1.SchemaReferenceR\n" +
 	"references\x12\x1f\n" +
 	"\vlookup_only\x18\x05 \x01(\bR\n" +
-	"lookupOnly\"L\n" +
+	"lookupOnly\x12'\n" +
+	"\x0finclude_deleted\x18\x06 \x01(\bR\x0eincludeDeleted\"L\n" +
 	"\x16RegisterSchemaResponse\x122\n" +
-	"\x06schema\x18\x01 \x01(\v2\x1a.sluice.registry.v1.SchemaR\x06schema\"V\n" +
+	"\x06schema\x18\x01 \x01(\v2\x1a.sluice.registry.v1.SchemaR\x06schema\"\x7f\n" +
 	"\x10GetSchemaRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x05R\x02id\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\tR\asubject\x12\x18\n" +
-	"\aversion\x18\x03 \x01(\x05R\aversion\"G\n" +
+	"\aversion\x18\x03 \x01(\x05R\aversion\x12'\n" +
+	"\x0finclude_deleted\x18\x04 \x01(\bR\x0eincludeDeleted\"G\n" +
 	"\x11GetSchemaResponse\x122\n" +
 	"\x06schema\x18\x01 \x01(\v2\x1a.sluice.registry.v1.SchemaR\x06schema\"W\n" +
 	"\x12ListSchemasRequest\x12\x18\n" +

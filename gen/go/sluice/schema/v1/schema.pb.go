@@ -462,6 +462,119 @@ func (x *GetLatestSchemaResponse) GetSchema() *Schema {
 	return nil
 }
 
+type CheckSchemaRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Subject       string                 `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
+	Type          string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	Schema        string                 `protobuf:"bytes,3,opt,name=schema,proto3" json:"schema,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckSchemaRequest) Reset() {
+	*x = CheckSchemaRequest{}
+	mi := &file_sluice_schema_v1_schema_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckSchemaRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckSchemaRequest) ProtoMessage() {}
+
+func (x *CheckSchemaRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_schema_v1_schema_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckSchemaRequest.ProtoReflect.Descriptor instead.
+func (*CheckSchemaRequest) Descriptor() ([]byte, []int) {
+	return file_sluice_schema_v1_schema_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *CheckSchemaRequest) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *CheckSchemaRequest) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *CheckSchemaRequest) GetSchema() string {
+	if x != nil {
+		return x.Schema
+	}
+	return ""
+}
+
+type CheckSchemaResponse struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Compatible bool                   `protobuf:"varint,1,opt,name=compatible,proto3" json:"compatible,omitempty"`
+	// What stands against it; empty when it is compatible.
+	Messages      []string `protobuf:"bytes,2,rep,name=messages,proto3" json:"messages,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckSchemaResponse) Reset() {
+	*x = CheckSchemaResponse{}
+	mi := &file_sluice_schema_v1_schema_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckSchemaResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckSchemaResponse) ProtoMessage() {}
+
+func (x *CheckSchemaResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_schema_v1_schema_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckSchemaResponse.ProtoReflect.Descriptor instead.
+func (*CheckSchemaResponse) Descriptor() ([]byte, []int) {
+	return file_sluice_schema_v1_schema_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *CheckSchemaResponse) GetCompatible() bool {
+	if x != nil {
+		return x.Compatible
+	}
+	return false
+}
+
+func (x *CheckSchemaResponse) GetMessages() []string {
+	if x != nil {
+		return x.Messages
+	}
+	return nil
+}
+
 var File_sluice_schema_v1_schema_proto protoreflect.FileDescriptor
 
 const file_sluice_schema_v1_schema_proto_rawDesc = "" +
@@ -489,13 +602,23 @@ const file_sluice_schema_v1_schema_proto_rawDesc = "" +
 	"\x16GetLatestSchemaRequest\x12\x18\n" +
 	"\asubject\x18\x01 \x01(\tR\asubject\"K\n" +
 	"\x17GetLatestSchemaResponse\x120\n" +
-	"\x06schema\x18\x01 \x01(\v2\x18.sluice.schema.v1.SchemaR\x06schema2\x8a\x04\n" +
+	"\x06schema\x18\x01 \x01(\v2\x18.sluice.schema.v1.SchemaR\x06schema\"Z\n" +
+	"\x12CheckSchemaRequest\x12\x18\n" +
+	"\asubject\x18\x01 \x01(\tR\asubject\x12\x12\n" +
+	"\x04type\x18\x02 \x01(\tR\x04type\x12\x16\n" +
+	"\x06schema\x18\x03 \x01(\tR\x06schema\"Q\n" +
+	"\x13CheckSchemaResponse\x12\x1e\n" +
+	"\n" +
+	"compatible\x18\x01 \x01(\bR\n" +
+	"compatible\x12\x1a\n" +
+	"\bmessages\x18\x02 \x03(\tR\bmessages2\x8d\x05\n" +
 	"\rSchemaService\x12x\n" +
 	"\x0eRegisterSchema\x12'.sluice.schema.v1.RegisterSchemaRequest\x1a(.sluice.schema.v1.RegisterSchemaResponse\"\x13\x82\xd3\xe4\x93\x02\r:\x01*\"\b/schemas\x12l\n" +
 	"\vListSchemas\x12$.sluice.schema.v1.ListSchemasRequest\x1a%.sluice.schema.v1.ListSchemasResponse\"\x10\x82\xd3\xe4\x93\x02\n" +
 	"\x12\b/schemas\x12s\n" +
 	"\tGetSchema\x12\".sluice.schema.v1.GetSchemaRequest\x1a#.sluice.schema.v1.GetSchemaResponse\"\x1d\x82\xd3\xe4\x93\x02\x17b\x06schema\x12\r/schemas/{id}\x12\x9b\x01\n" +
-	"\x0fGetLatestSchema\x12(.sluice.schema.v1.GetLatestSchemaRequest\x1a).sluice.schema.v1.GetLatestSchemaResponse\"3\x82\xd3\xe4\x93\x02-b\x06schema\x12#/subjects/{subject}/versions/latestB\xc2\x01\n" +
+	"\x0fGetLatestSchema\x12(.sluice.schema.v1.GetLatestSchemaRequest\x1a).sluice.schema.v1.GetLatestSchemaResponse\"3\x82\xd3\xe4\x93\x02-b\x06schema\x12#/subjects/{subject}/versions/latest\x12\x80\x01\n" +
+	"\vCheckSchema\x12$.sluice.schema.v1.CheckSchemaRequest\x1a%.sluice.schema.v1.CheckSchemaResponse\"$\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/subjects/{subject}/checkB\xc2\x01\n" +
 	"\x14com.sluice.schema.v1B\vSchemaProtoP\x01Z;github.com/sluiceio/sluice/gen/go/sluice/schema/v1;schemav1\xa2\x02\x03SSX\xaa\x02\x10Sluice.Schema.V1\xca\x02\x10Sluice\\Schema\\V1\xe2\x02\x1cSluice\\Schema\\V1\\GPBMetadata\xea\x02\x12Sluice::Schema::V1b\x06proto3"
 
 var (
@@ -510,7 +633,7 @@ func file_sluice_schema_v1_schema_proto_rawDescGZIP() []byte {
 	return file_sluice_schema_v1_schema_proto_rawDescData
 }
 
-var file_sluice_schema_v1_schema_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_sluice_schema_v1_schema_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_sluice_schema_v1_schema_proto_goTypes = []any{
 	(*Schema)(nil),                  // 0: sluice.schema.v1.Schema
 	(*RegisterSchemaRequest)(nil),   // 1: sluice.schema.v1.RegisterSchemaRequest
@@ -521,24 +644,28 @@ var file_sluice_schema_v1_schema_proto_goTypes = []any{
 	(*GetSchemaResponse)(nil),       // 6: sluice.schema.v1.GetSchemaResponse
 	(*GetLatestSchemaRequest)(nil),  // 7: sluice.schema.v1.GetLatestSchemaRequest
 	(*GetLatestSchemaResponse)(nil), // 8: sluice.schema.v1.GetLatestSchemaResponse
+	(*CheckSchemaRequest)(nil),      // 9: sluice.schema.v1.CheckSchemaRequest
+	(*CheckSchemaResponse)(nil),     // 10: sluice.schema.v1.CheckSchemaResponse
 }
 var file_sluice_schema_v1_schema_proto_depIdxs = []int32{
-	0, // 0: sluice.schema.v1.ListSchemasResponse.schemas:type_name -> sluice.schema.v1.Schema
-	0, // 1: sluice.schema.v1.GetSchemaResponse.schema:type_name -> sluice.schema.v1.Schema
-	0, // 2: sluice.schema.v1.GetLatestSchemaResponse.schema:type_name -> sluice.schema.v1.Schema
-	1, // 3: sluice.schema.v1.SchemaService.RegisterSchema:input_type -> sluice.schema.v1.RegisterSchemaRequest
-	3, // 4: sluice.schema.v1.SchemaService.ListSchemas:input_type -> sluice.schema.v1.ListSchemasRequest
-	5, // 5: sluice.schema.v1.SchemaService.GetSchema:input_type -> sluice.schema.v1.GetSchemaRequest
-	7, // 6: sluice.schema.v1.SchemaService.GetLatestSchema:input_type -> sluice.schema.v1.GetLatestSchemaRequest
-	2, // 7: sluice.schema.v1.SchemaService.RegisterSchema:output_type -> sluice.schema.v1.RegisterSchemaResponse
-	4, // 8: sluice.schema.v1.SchemaService.ListSchemas:output_type -> sluice.schema.v1.ListSchemasResponse
-	6, // 9: sluice.schema.v1.SchemaService.GetSchema:output_type -> sluice.schema.v1.GetSchemaResponse
-	8, // 10: sluice.schema.v1.SchemaService.GetLatestSchema:output_type -> sluice.schema.v1.GetLatestSchemaResponse
-	7, // [7:11] is the sub-list for method output_type
-	3, // [3:7] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	0,  // 0: sluice.schema.v1.ListSchemasResponse.schemas:type_name -> sluice.schema.v1.Schema
+	0,  // 1: sluice.schema.v1.GetSchemaResponse.schema:type_name -> sluice.schema.v1.Schema
+	0,  // 2: sluice.schema.v1.GetLatestSchemaResponse.schema:type_name -> sluice.schema.v1.Schema
+	1,  // 3: sluice.schema.v1.SchemaService.RegisterSchema:input_type -> sluice.schema.v1.RegisterSchemaRequest
+	3,  // 4: sluice.schema.v1.SchemaService.ListSchemas:input_type -> sluice.schema.v1.ListSchemasRequest
+	5,  // 5: sluice.schema.v1.SchemaService.GetSchema:input_type -> sluice.schema.v1.GetSchemaRequest
+	7,  // 6: sluice.schema.v1.SchemaService.GetLatestSchema:input_type -> sluice.schema.v1.GetLatestSchemaRequest
+	9,  // 7: sluice.schema.v1.SchemaService.CheckSchema:input_type -> sluice.schema.v1.CheckSchemaRequest
+	2,  // 8: sluice.schema.v1.SchemaService.RegisterSchema:output_type -> sluice.schema.v1.RegisterSchemaResponse
+	4,  // 9: sluice.schema.v1.SchemaService.ListSchemas:output_type -> sluice.schema.v1.ListSchemasResponse
+	6,  // 10: sluice.schema.v1.SchemaService.GetSchema:output_type -> sluice.schema.v1.GetSchemaResponse
+	8,  // 11: sluice.schema.v1.SchemaService.GetLatestSchema:output_type -> sluice.schema.v1.GetLatestSchemaResponse
+	10, // 12: sluice.schema.v1.SchemaService.CheckSchema:output_type -> sluice.schema.v1.CheckSchemaResponse
+	8,  // [8:13] is the sub-list for method output_type
+	3,  // [3:8] is the sub-list for method input_type
+	3,  // [3:3] is the sub-list for extension type_name
+	3,  // [3:3] is the sub-list for extension extendee
+	0,  // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_sluice_schema_v1_schema_proto_init() }
@@ -552,7 +679,7 @@ func file_sluice_schema_v1_schema_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_schema_v1_schema_proto_rawDesc), len(file_sluice_schema_v1_schema_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,6 +23,7 @@ const (
 	SchemaService_ListSchemas_FullMethodName     = "/sluice.schema.v1.SchemaService/ListSchemas"
 	SchemaService_GetSchema_FullMethodName       = "/sluice.schema.v1.SchemaService/GetSchema"
 	SchemaService_GetLatestSchema_FullMethodName = "/sluice.schema.v1.SchemaService/GetLatestSchema"
+	SchemaService_CheckSchema_FullMethodName     = "/sluice.schema.v1.SchemaService/CheckSchema"
 )
 
 // SchemaServiceClient is the client API for SchemaService service.
@@ -42,6 +43,9 @@ type SchemaServiceClient interface {
 	GetSchema(ctx context.Context, in *GetSchemaRequest, opts ...grpc.CallOption) (*GetSchemaResponse, error)
 	// GetLatestSchema returns the newest version of a subject.
 	GetLatestSchema(ctx context.Context, in *GetLatestSchemaRequest, opts ...grpc.CallOption) (*GetLatestSchemaResponse, error)
+	// CheckSchema tells whether a schema could be registered, and why not. It
+	// needs read.
+	CheckSchema(ctx context.Context, in *CheckSchemaRequest, opts ...grpc.CallOption) (*CheckSchemaResponse, error)
 }
 
 type schemaServiceClient struct {
@@ -92,6 +96,16 @@ func (c *schemaServiceClient) GetLatestSchema(ctx context.Context, in *GetLatest
 	return out, nil
 }
 
+func (c *schemaServiceClient) CheckSchema(ctx context.Context, in *CheckSchemaRequest, opts ...grpc.CallOption) (*CheckSchemaResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CheckSchemaResponse)
+	err := c.cc.Invoke(ctx, SchemaService_CheckSchema_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // SchemaServiceServer is the server API for SchemaService service.
 // All implementations must embed UnimplementedSchemaServiceServer
 // for forward compatibility.
@@ -109,6 +123,9 @@ type SchemaServiceServer interface {
 	GetSchema(context.Context, *GetSchemaRequest) (*GetSchemaResponse, error)
 	// GetLatestSchema returns the newest version of a subject.
 	GetLatestSchema(context.Context, *GetLatestSchemaRequest) (*GetLatestSchemaResponse, error)
+	// CheckSchema tells whether a schema could be registered, and why not. It
+	// needs read.
+	CheckSchema(context.Context, *CheckSchemaRequest) (*CheckSchemaResponse, error)
 	mustEmbedUnimplementedSchemaServiceServer()
 }
 
@@ -130,6 +147,9 @@ func (UnimplementedSchemaServiceServer) GetSchema(context.Context, *GetSchemaReq
 }
 func (UnimplementedSchemaServiceServer) GetLatestSchema(context.Context, *GetLatestSchemaRequest) (*GetLatestSchemaResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetLatestSchema not implemented")
+}
+func (UnimplementedSchemaServiceServer) CheckSchema(context.Context, *CheckSchemaRequest) (*CheckSchemaResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CheckSchema not implemented")
 }
 func (UnimplementedSchemaServiceServer) mustEmbedUnimplementedSchemaServiceServer() {}
 func (UnimplementedSchemaServiceServer) testEmbeddedByValue()                       {}
@@ -224,6 +244,24 @@ func _SchemaService_GetLatestSchema_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SchemaService_CheckSchema_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CheckSchemaRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchemaServiceServer).CheckSchema(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchemaService_CheckSchema_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchemaServiceServer).CheckSchema(ctx, req.(*CheckSchemaRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // SchemaService_ServiceDesc is the grpc.ServiceDesc for SchemaService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -246,6 +284,10 @@ var SchemaService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetLatestSchema",
 			Handler:    _SchemaService_GetLatestSchema_Handler,
+		},
+		{
+			MethodName: "CheckSchema",
+			Handler:    _SchemaService_CheckSchema_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

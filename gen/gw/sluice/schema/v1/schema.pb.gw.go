@@ -162,6 +162,51 @@ func local_request_SchemaService_GetLatestSchema_0(ctx context.Context, marshale
 	return msg, metadata, err
 }
 
+func request_SchemaService_CheckSchema_0(ctx context.Context, marshaler runtime.Marshaler, client extSchemav1.SchemaServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extSchemav1.CheckSchemaRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	val, ok := pathParams["subject"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "subject")
+	}
+	protoReq.Subject, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "subject", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.CheckSchema(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_SchemaService_CheckSchema_0(ctx context.Context, marshaler runtime.Marshaler, server extSchemav1.SchemaServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extSchemav1.CheckSchemaRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	val, ok := pathParams["subject"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "subject")
+	}
+	protoReq.Subject, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "subject", err)
+	}
+	msg, err := server.CheckSchema(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 // RegisterSchemaServiceHandlerServer registers the http handlers for service SchemaService to "mux".
 // UnaryRPC     :call SchemaServiceServer directly.
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
@@ -247,6 +292,26 @@ func RegisterSchemaServiceHandlerServer(ctx context.Context, mux *runtime.ServeM
 			return
 		}
 		forward_SchemaService_GetLatestSchema_0(annotatedContext, mux, outboundMarshaler, w, req, response_SchemaService_GetLatestSchema_0{resp.(*extSchemav1.GetLatestSchemaResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodPost, pattern_SchemaService_CheckSchema_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/sluice.schema.v1.SchemaService/CheckSchema", runtime.WithHTTPPathPattern("/subjects/{subject}/check"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_SchemaService_CheckSchema_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_SchemaService_CheckSchema_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
 
 	return nil
@@ -356,6 +421,23 @@ func RegisterSchemaServiceHandlerClient(ctx context.Context, mux *runtime.ServeM
 		}
 		forward_SchemaService_GetLatestSchema_0(annotatedContext, mux, outboundMarshaler, w, req, response_SchemaService_GetLatestSchema_0{resp.(*extSchemav1.GetLatestSchemaResponse)}, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodPost, pattern_SchemaService_CheckSchema_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/sluice.schema.v1.SchemaService/CheckSchema", runtime.WithHTTPPathPattern("/subjects/{subject}/check"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_SchemaService_CheckSchema_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_SchemaService_CheckSchema_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	return nil
 }
 
@@ -382,6 +464,7 @@ var (
 	pattern_SchemaService_ListSchemas_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0}, []string{"schemas"}, ""))
 	pattern_SchemaService_GetSchema_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 1, 0, 4, 1, 5, 1}, []string{"schemas", "id"}, ""))
 	pattern_SchemaService_GetLatestSchema_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 1, 0, 4, 1, 5, 1, 2, 2, 2, 3}, []string{"subjects", "subject", "versions", "latest"}, ""))
+	pattern_SchemaService_CheckSchema_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 1, 0, 4, 1, 5, 1, 2, 2}, []string{"subjects", "subject", "check"}, ""))
 )
 
 var (
@@ -389,4 +472,5 @@ var (
 	forward_SchemaService_ListSchemas_0     = runtime.ForwardResponseMessage
 	forward_SchemaService_GetSchema_0       = runtime.ForwardResponseMessage
 	forward_SchemaService_GetLatestSchema_0 = runtime.ForwardResponseMessage
+	forward_SchemaService_CheckSchema_0     = runtime.ForwardResponseMessage
 )

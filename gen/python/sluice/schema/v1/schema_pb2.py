@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dsluice/schema/v1/schema.proto\x12\x10sluice.schema.v1\x1a\x1cgoogle/api/annotations.proto\"T\n\x06Schema\x12\n\n\x02id\x18\x01 \x01(\x05\x12\x0f\n\x07subject\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x05\x12\x0c\n\x04type\x18\x04 \x01(\t\x12\x0e\n\x06schema\x18\x05 \x01(\t\"F\n\x15RegisterSchemaRequest\x12\x0f\n\x07subject\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x0e\n\x06schema\x18\x03 \x01(\t\"$\n\x16RegisterSchemaResponse\x12\n\n\x02id\x18\x01 \x01(\x05\"\x14\n\x12ListSchemasRequest\"@\n\x13ListSchemasResponse\x12)\n\x07schemas\x18\x01 \x03(\x0b\x32\x18.sluice.schema.v1.Schema\"\x1e\n\x10GetSchemaRequest\x12\n\n\x02id\x18\x01 \x01(\x05\"=\n\x11GetSchemaResponse\x12(\n\x06schema\x18\x01 \x01(\x0b\x32\x18.sluice.schema.v1.Schema\")\n\x16GetLatestSchemaRequest\x12\x0f\n\x07subject\x18\x01 \x01(\t\"C\n\x17GetLatestSchemaResponse\x12(\n\x06schema\x18\x01 \x01(\x0b\x32\x18.sluice.schema.v1.Schema2\x8a\x04\n\rSchemaService\x12x\n\x0eRegisterSchema\x12\'.sluice.schema.v1.RegisterSchemaRequest\x1a(.sluice.schema.v1.RegisterSchemaResponse\"\x13\x82\xd3\xe4\x93\x02\r\"\x08/schemas:\x01*\x12l\n\x0bListSchemas\x12$.sluice.schema.v1.ListSchemasRequest\x1a%.sluice.schema.v1.ListSchemasResponse\"\x10\x82\xd3\xe4\x93\x02\n\x12\x08/schemas\x12s\n\tGetSchema\x12\".sluice.schema.v1.GetSchemaRequest\x1a#.sluice.schema.v1.GetSchemaResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\r/schemas/{id}b\x06schema\x12\x9b\x01\n\x0fGetLatestSchema\x12(.sluice.schema.v1.GetLatestSchemaRequest\x1a).sluice.schema.v1.GetLatestSchemaResponse\"3\x82\xd3\xe4\x93\x02-\x12#/subjects/{subject}/versions/latestb\x06schemab\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dsluice/schema/v1/schema.proto\x12\x10sluice.schema.v1\x1a\x1cgoogle/api/annotations.proto\"T\n\x06Schema\x12\n\n\x02id\x18\x01 \x01(\x05\x12\x0f\n\x07subject\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x05\x12\x0c\n\x04type\x18\x04 \x01(\t\x12\x0e\n\x06schema\x18\x05 \x01(\t\"F\n\x15RegisterSchemaRequest\x12\x0f\n\x07subject\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x0e\n\x06schema\x18\x03 \x01(\t\"$\n\x16RegisterSchemaResponse\x12\n\n\x02id\x18\x01 \x01(\x05\"\x14\n\x12ListSchemasRequest\"@\n\x13ListSchemasResponse\x12)\n\x07schemas\x18\x01 \x03(\x0b\x32\x18.sluice.schema.v1.Schema\"\x1e\n\x10GetSchemaRequest\x12\n\n\x02id\x18\x01 \x01(\x05\"=\n\x11GetSchemaResponse\x12(\n\x06schema\x18\x01 \x01(\x0b\x32\x18.sluice.schema.v1.Schema\")\n\x16GetLatestSchemaRequest\x12\x0f\n\x07subject\x18\x01 \x01(\t\"C\n\x17GetLatestSchemaResponse\x12(\n\x06schema\x18\x01 \x01(\x0b\x32\x18.sluice.schema.v1.Schema\"C\n\x12\x43heckSchemaRequest\x12\x0f\n\x07subject\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x0e\n\x06schema\x18\x03 \x01(\t\";\n\x13\x43heckSchemaResponse\x12\x12\n\ncompatible\x18\x01 \x01(\x08\x12\x10\n\x08messages\x18\x02 \x03(\t2\x8d\x05\n\rSchemaService\x12x\n\x0eRegisterSchema\x12\'.sluice.schema.v1.RegisterSchemaRequest\x1a(.sluice.schema.v1.RegisterSchemaResponse\"\x13\x82\xd3\xe4\x93\x02\r\"\x08/schemas:\x01*\x12l\n\x0bListSchemas\x12$.sluice.schema.v1.ListSchemasRequest\x1a%.sluice.schema.v1.ListSchemasResponse\"\x10\x82\xd3\xe4\x93\x02\n\x12\x08/schemas\x12s\n\tGetSchema\x12\".sluice.schema.v1.GetSchemaRequest\x1a#.sluice.schema.v1.GetSchemaResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\r/schemas/{id}b\x06schema\x12\x9b\x01\n\x0fGetLatestSchema\x12(.sluice.schema.v1.GetLatestSchemaRequest\x1a).sluice.schema.v1.GetLatestSchemaResponse\"3\x82\xd3\xe4\x93\x02-\x12#/subjects/{subject}/versions/latestb\x06schema\x12\x80\x01\n\x0b\x43heckSchema\x12$.sluice.schema.v1.CheckSchemaRequest\x1a%.sluice.schema.v1.CheckSchemaResponse\"$\x82\xd3\xe4\x93\x02\x1e\"\x19/subjects/{subject}/check:\x01*b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,6 +40,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SCHEMASERVICE'].methods_by_name['GetSchema']._serialized_options = b'\202\323\344\223\002\027\022\r/schemas/{id}b\006schema'
   _globals['_SCHEMASERVICE'].methods_by_name['GetLatestSchema']._loaded_options = None
   _globals['_SCHEMASERVICE'].methods_by_name['GetLatestSchema']._serialized_options = b'\202\323\344\223\002-\022#/subjects/{subject}/versions/latestb\006schema'
+  _globals['_SCHEMASERVICE'].methods_by_name['CheckSchema']._loaded_options = None
+  _globals['_SCHEMASERVICE'].methods_by_name['CheckSchema']._serialized_options = b'\202\323\344\223\002\036\"\031/subjects/{subject}/check:\001*'
   _globals['_SCHEMA']._serialized_start=81
   _globals['_SCHEMA']._serialized_end=165
   _globals['_REGISTERSCHEMAREQUEST']._serialized_start=167
@@ -58,6 +60,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETLATESTSCHEMAREQUEST']._serialized_end=501
   _globals['_GETLATESTSCHEMARESPONSE']._serialized_start=503
   _globals['_GETLATESTSCHEMARESPONSE']._serialized_end=570
-  _globals['_SCHEMASERVICE']._serialized_start=573
-  _globals['_SCHEMASERVICE']._serialized_end=1095
+  _globals['_CHECKSCHEMAREQUEST']._serialized_start=572
+  _globals['_CHECKSCHEMAREQUEST']._serialized_end=639
+  _globals['_CHECKSCHEMARESPONSE']._serialized_start=641
+  _globals['_CHECKSCHEMARESPONSE']._serialized_end=700
+  _globals['_SCHEMASERVICE']._serialized_start=703
+  _globals['_SCHEMASERVICE']._serialized_end=1356
 # @@protoc_insertion_point(module_scope)

@@ -70,3 +70,21 @@ class GetLatestSchemaResponse(_message.Message):
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     schema: Schema
     def __init__(self, schema: _Optional[_Union[Schema, _Mapping]] = ...) -> None: ...
+
+class CheckSchemaRequest(_message.Message):
+    __slots__ = ("subject", "type", "schema")
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    subject: str
+    type: str
+    schema: str
+    def __init__(self, subject: _Optional[str] = ..., type: _Optional[str] = ..., schema: _Optional[str] = ...) -> None: ...
+
+class CheckSchemaResponse(_message.Message):
+    __slots__ = ("compatible", "messages")
+    COMPATIBLE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    compatible: bool
+    messages: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, compatible: _Optional[bool] = ..., messages: _Optional[_Iterable[str]] = ...) -> None: ...

@@ -56,6 +56,11 @@ class SchemaServiceStub:
                 request_serializer=sluice_dot_schema_dot_v1_dot_schema__pb2.GetLatestSchemaRequest.SerializeToString,
                 response_deserializer=sluice_dot_schema_dot_v1_dot_schema__pb2.GetLatestSchemaResponse.FromString,
                 _registered_method=True)
+        self.CheckSchema = channel.unary_unary(
+                '/sluice.schema.v1.SchemaService/CheckSchema',
+                request_serializer=sluice_dot_schema_dot_v1_dot_schema__pb2.CheckSchemaRequest.SerializeToString,
+                response_deserializer=sluice_dot_schema_dot_v1_dot_schema__pb2.CheckSchemaResponse.FromString,
+                _registered_method=True)
 
 
 class SchemaServiceServicer:
@@ -93,6 +98,14 @@ class SchemaServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CheckSchema(self, request, context):
+        """CheckSchema tells whether a schema could be registered, and why not. It
+        needs read.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SchemaServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -115,6 +128,11 @@ def add_SchemaServiceServicer_to_server(servicer, server):
                     servicer.GetLatestSchema,
                     request_deserializer=sluice_dot_schema_dot_v1_dot_schema__pb2.GetLatestSchemaRequest.FromString,
                     response_serializer=sluice_dot_schema_dot_v1_dot_schema__pb2.GetLatestSchemaResponse.SerializeToString,
+            ),
+            'CheckSchema': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckSchema,
+                    request_deserializer=sluice_dot_schema_dot_v1_dot_schema__pb2.CheckSchemaRequest.FromString,
+                    response_serializer=sluice_dot_schema_dot_v1_dot_schema__pb2.CheckSchemaResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -227,6 +245,33 @@ class SchemaService:
             '/sluice.schema.v1.SchemaService/GetLatestSchema',
             sluice_dot_schema_dot_v1_dot_schema__pb2.GetLatestSchemaRequest.SerializeToString,
             sluice_dot_schema_dot_v1_dot_schema__pb2.GetLatestSchemaResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckSchema(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sluice.schema.v1.SchemaService/CheckSchema',
+            sluice_dot_schema_dot_v1_dot_schema__pb2.CheckSchemaRequest.SerializeToString,
+            sluice_dot_schema_dot_v1_dot_schema__pb2.CheckSchemaResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -11,7 +11,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file sluice/schema/v1/schema.proto.
  */
 export const file_sluice_schema_v1_schema: GenFile = /*@__PURE__*/
-  fileDesc("Ch1zbHVpY2Uvc2NoZW1hL3YxL3NjaGVtYS5wcm90bxIQc2x1aWNlLnNjaGVtYS52MSJUCgZTY2hlbWESCgoCaWQYASABKAUSDwoHc3ViamVjdBgCIAEoCRIPCgd2ZXJzaW9uGAMgASgFEgwKBHR5cGUYBCABKAkSDgoGc2NoZW1hGAUgASgJIkYKFVJlZ2lzdGVyU2NoZW1hUmVxdWVzdBIPCgdzdWJqZWN0GAEgASgJEgwKBHR5cGUYAiABKAkSDgoGc2NoZW1hGAMgASgJIiQKFlJlZ2lzdGVyU2NoZW1hUmVzcG9uc2USCgoCaWQYASABKAUiFAoSTGlzdFNjaGVtYXNSZXF1ZXN0IkAKE0xpc3RTY2hlbWFzUmVzcG9uc2USKQoHc2NoZW1hcxgBIAMoCzIYLnNsdWljZS5zY2hlbWEudjEuU2NoZW1hIh4KEEdldFNjaGVtYVJlcXVlc3QSCgoCaWQYASABKAUiPQoRR2V0U2NoZW1hUmVzcG9uc2USKAoGc2NoZW1hGAEgASgLMhguc2x1aWNlLnNjaGVtYS52MS5TY2hlbWEiKQoWR2V0TGF0ZXN0U2NoZW1hUmVxdWVzdBIPCgdzdWJqZWN0GAEgASgJIkMKF0dldExhdGVzdFNjaGVtYVJlc3BvbnNlEigKBnNjaGVtYRgBIAEoCzIYLnNsdWljZS5zY2hlbWEudjEuU2NoZW1hMooECg1TY2hlbWFTZXJ2aWNlEngKDlJlZ2lzdGVyU2NoZW1hEicuc2x1aWNlLnNjaGVtYS52MS5SZWdpc3RlclNjaGVtYVJlcXVlc3QaKC5zbHVpY2Uuc2NoZW1hLnYxLlJlZ2lzdGVyU2NoZW1hUmVzcG9uc2UiE4LT5JMCDToBKiIIL3NjaGVtYXMSbAoLTGlzdFNjaGVtYXMSJC5zbHVpY2Uuc2NoZW1hLnYxLkxpc3RTY2hlbWFzUmVxdWVzdBolLnNsdWljZS5zY2hlbWEudjEuTGlzdFNjaGVtYXNSZXNwb25zZSIQgtPkkwIKEggvc2NoZW1hcxJzCglHZXRTY2hlbWESIi5zbHVpY2Uuc2NoZW1hLnYxLkdldFNjaGVtYVJlcXVlc3QaIy5zbHVpY2Uuc2NoZW1hLnYxLkdldFNjaGVtYVJlc3BvbnNlIh2C0+STAhdiBnNjaGVtYRINL3NjaGVtYXMve2lkfRKbAQoPR2V0TGF0ZXN0U2NoZW1hEiguc2x1aWNlLnNjaGVtYS52MS5HZXRMYXRlc3RTY2hlbWFSZXF1ZXN0Gikuc2x1aWNlLnNjaGVtYS52MS5HZXRMYXRlc3RTY2hlbWFSZXNwb25zZSIzgtPkkwItYgZzY2hlbWESIy9zdWJqZWN0cy97c3ViamVjdH0vdmVyc2lvbnMvbGF0ZXN0QsIBChRjb20uc2x1aWNlLnNjaGVtYS52MUILU2NoZW1hUHJvdG9QAVo7Z2l0aHViLmNvbS9zbHVpY2Vpby9zbHVpY2UvZ2VuL2dvL3NsdWljZS9zY2hlbWEvdjE7c2NoZW1hdjGiAgNTU1iqAhBTbHVpY2UuU2NoZW1hLlYxygIQU2x1aWNlXFNjaGVtYVxWMeICHFNsdWljZVxTY2hlbWFcVjFcR1BCTWV0YWRhdGHqAhJTbHVpY2U6OlNjaGVtYTo6VjFiBnByb3RvMw", [file_google_api_annotations]);
+  fileDesc("Ch1zbHVpY2Uvc2NoZW1hL3YxL3NjaGVtYS5wcm90bxIQc2x1aWNlLnNjaGVtYS52MSJUCgZTY2hlbWESCgoCaWQYASABKAUSDwoHc3ViamVjdBgCIAEoCRIPCgd2ZXJzaW9uGAMgASgFEgwKBHR5cGUYBCABKAkSDgoGc2NoZW1hGAUgASgJIkYKFVJlZ2lzdGVyU2NoZW1hUmVxdWVzdBIPCgdzdWJqZWN0GAEgASgJEgwKBHR5cGUYAiABKAkSDgoGc2NoZW1hGAMgASgJIiQKFlJlZ2lzdGVyU2NoZW1hUmVzcG9uc2USCgoCaWQYASABKAUiFAoSTGlzdFNjaGVtYXNSZXF1ZXN0IkAKE0xpc3RTY2hlbWFzUmVzcG9uc2USKQoHc2NoZW1hcxgBIAMoCzIYLnNsdWljZS5zY2hlbWEudjEuU2NoZW1hIh4KEEdldFNjaGVtYVJlcXVlc3QSCgoCaWQYASABKAUiPQoRR2V0U2NoZW1hUmVzcG9uc2USKAoGc2NoZW1hGAEgASgLMhguc2x1aWNlLnNjaGVtYS52MS5TY2hlbWEiKQoWR2V0TGF0ZXN0U2NoZW1hUmVxdWVzdBIPCgdzdWJqZWN0GAEgASgJIkMKF0dldExhdGVzdFNjaGVtYVJlc3BvbnNlEigKBnNjaGVtYRgBIAEoCzIYLnNsdWljZS5zY2hlbWEudjEuU2NoZW1hIkMKEkNoZWNrU2NoZW1hUmVxdWVzdBIPCgdzdWJqZWN0GAEgASgJEgwKBHR5cGUYAiABKAkSDgoGc2NoZW1hGAMgASgJIjsKE0NoZWNrU2NoZW1hUmVzcG9uc2USEgoKY29tcGF0aWJsZRgBIAEoCBIQCghtZXNzYWdlcxgCIAMoCTKNBQoNU2NoZW1hU2VydmljZRJ4Cg5SZWdpc3RlclNjaGVtYRInLnNsdWljZS5zY2hlbWEudjEuUmVnaXN0ZXJTY2hlbWFSZXF1ZXN0Giguc2x1aWNlLnNjaGVtYS52MS5SZWdpc3RlclNjaGVtYVJlc3BvbnNlIhOC0+STAg06ASoiCC9zY2hlbWFzEmwKC0xpc3RTY2hlbWFzEiQuc2x1aWNlLnNjaGVtYS52MS5MaXN0U2NoZW1hc1JlcXVlc3QaJS5zbHVpY2Uuc2NoZW1hLnYxLkxpc3RTY2hlbWFzUmVzcG9uc2UiEILT5JMCChIIL3NjaGVtYXMScwoJR2V0U2NoZW1hEiIuc2x1aWNlLnNjaGVtYS52MS5HZXRTY2hlbWFSZXF1ZXN0GiMuc2x1aWNlLnNjaGVtYS52MS5HZXRTY2hlbWFSZXNwb25zZSIdgtPkkwIXYgZzY2hlbWESDS9zY2hlbWFzL3tpZH0SmwEKD0dldExhdGVzdFNjaGVtYRIoLnNsdWljZS5zY2hlbWEudjEuR2V0TGF0ZXN0U2NoZW1hUmVxdWVzdBopLnNsdWljZS5zY2hlbWEudjEuR2V0TGF0ZXN0U2NoZW1hUmVzcG9uc2UiM4LT5JMCLWIGc2NoZW1hEiMvc3ViamVjdHMve3N1YmplY3R9L3ZlcnNpb25zL2xhdGVzdBKAAQoLQ2hlY2tTY2hlbWESJC5zbHVpY2Uuc2NoZW1hLnYxLkNoZWNrU2NoZW1hUmVxdWVzdBolLnNsdWljZS5zY2hlbWEudjEuQ2hlY2tTY2hlbWFSZXNwb25zZSIkgtPkkwIeOgEqIhkvc3ViamVjdHMve3N1YmplY3R9L2NoZWNrQsIBChRjb20uc2x1aWNlLnNjaGVtYS52MUILU2NoZW1hUHJvdG9QAVo7Z2l0aHViLmNvbS9zbHVpY2Vpby9zbHVpY2UvZ2VuL2dvL3NsdWljZS9zY2hlbWEvdjE7c2NoZW1hdjGiAgNTU1iqAhBTbHVpY2UuU2NoZW1hLlYxygIQU2x1aWNlXFNjaGVtYVxWMeICHFNsdWljZVxTY2hlbWFcVjFcR1BCTWV0YWRhdGHqAhJTbHVpY2U6OlNjaGVtYTo6VjFiBnByb3RvMw", [file_google_api_annotations]);
 
 /**
  * Schema is one version of a subject.
@@ -201,6 +201,57 @@ export const GetLatestSchemaResponseSchema: GenMessage<GetLatestSchemaResponse> 
   messageDesc(file_sluice_schema_v1_schema, 8);
 
 /**
+ * @generated from message sluice.schema.v1.CheckSchemaRequest
+ */
+export type CheckSchemaRequest = Message<"sluice.schema.v1.CheckSchemaRequest"> & {
+  /**
+   * @generated from field: string subject = 1;
+   */
+  subject: string;
+
+  /**
+   * @generated from field: string type = 2;
+   */
+  type: string;
+
+  /**
+   * @generated from field: string schema = 3;
+   */
+  schema: string;
+};
+
+/**
+ * Describes the message sluice.schema.v1.CheckSchemaRequest.
+ * Use `create(CheckSchemaRequestSchema)` to create a new message.
+ */
+export const CheckSchemaRequestSchema: GenMessage<CheckSchemaRequest> = /*@__PURE__*/
+  messageDesc(file_sluice_schema_v1_schema, 9);
+
+/**
+ * @generated from message sluice.schema.v1.CheckSchemaResponse
+ */
+export type CheckSchemaResponse = Message<"sluice.schema.v1.CheckSchemaResponse"> & {
+  /**
+   * @generated from field: bool compatible = 1;
+   */
+  compatible: boolean;
+
+  /**
+   * What stands against it; empty when it is compatible.
+   *
+   * @generated from field: repeated string messages = 2;
+   */
+  messages: string[];
+};
+
+/**
+ * Describes the message sluice.schema.v1.CheckSchemaResponse.
+ * Use `create(CheckSchemaResponseSchema)` to create a new message.
+ */
+export const CheckSchemaResponseSchema: GenMessage<CheckSchemaResponse> = /*@__PURE__*/
+  messageDesc(file_sluice_schema_v1_schema, 10);
+
+/**
  * SchemaService is the schema registry. A subject is named after its topic
  * ("orders-value", "orders-key"); reading it needs read on it.
  *
@@ -248,6 +299,17 @@ export const SchemaService: GenService<{
     methodKind: "unary";
     input: typeof GetLatestSchemaRequestSchema;
     output: typeof GetLatestSchemaResponseSchema;
+  },
+  /**
+   * CheckSchema tells whether a schema could be registered, and why not. It
+   * needs read.
+   *
+   * @generated from rpc sluice.schema.v1.SchemaService.CheckSchema
+   */
+  checkSchema: {
+    methodKind: "unary";
+    input: typeof CheckSchemaRequestSchema;
+    output: typeof CheckSchemaResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_sluice_schema_v1_schema, 0);

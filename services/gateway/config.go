@@ -18,6 +18,10 @@ type Config struct {
 	// BindGRPC is the host:port of the gRPC door; empty is none.
 	BindGRPC string
 
+	// TLSCert and TLSKey are PEM files; with them every door speaks TLS, and the
+	// files are followed as they change. Both or neither.
+	TLSCert, TLSKey string
+
 	// Authenticated says that callers need a key. It is no flag here: the
 	// registry's --auth decides it.
 	Authenticated bool
@@ -64,6 +68,8 @@ type Config struct {
 func (c *Config) RegisterFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Bind, "bind", "127.0.0.1:9000", "`address` of the HTTP API; empty for none")
 	fs.StringVar(&c.BindGRPC, "bind-grpc", "127.0.0.1:9090", "`address` of the gRPC API; empty for none")
+	fs.StringVar(&c.TLSCert, "tls-cert", "", "PEM `file` with the certificate, and those that lead to its issuer; with --tls-key every door speaks TLS")
+	fs.StringVar(&c.TLSKey, "tls-key", "", "PEM `file` with the key of --tls-cert")
 	fs.BoolVar(&c.AllowRemoteUnauthenticated, "allow-remote-unauthenticated", false,
 		"let other machines in although callers need no key: they may do everything")
 	fs.StringArrayVar(&c.AllowedHosts, "allowed-host", nil,
@@ -99,6 +105,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Bind == "" && c.BindGRPC == "" {
 		fault("one of --bind and --bind-grpc must be given")
+	}
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		fault("--tls-cert and --tls-key must be given together")
 	}
 	for _, origin := range c.CORSOrigins {
 		if !validOrigin(origin) {

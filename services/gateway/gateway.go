@@ -5,6 +5,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,11 +17,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 
 	adminv1 "github.com/sluiceio/sluice/gen/go/sluice/admin/v1"
 	logv1 "github.com/sluiceio/sluice/gen/go/sluice/log/v1"
 	"github.com/sluiceio/sluice/services/gateway/internal/apijson"
 	"github.com/sluiceio/sluice/services/gateway/internal/backend"
+	"github.com/sluiceio/sluice/services/gateway/internal/certs"
 	"github.com/sluiceio/sluice/services/gateway/internal/publicapi"
 	"github.com/sluiceio/sluice/services/gateway/internal/rest"
 	"github.com/sluiceio/sluice/services/gateway/internal/topicconf"
@@ -72,6 +75,9 @@ type Service struct {
 	// local is the way of REST to the public services.
 	local *rpc.Local
 
+	// Nil without TLS.
+	certs *certs.Pair
+
 	httpListener net.Listener
 	http         *http.Server
 	grpcListener net.Listener
@@ -99,6 +105,11 @@ func New(cfg Config, deps Deps) (_ *Service, err error) {
 	}
 	s := &Service{logger: deps.Logger, grace: cfg.StopGrace, ready: make(chan struct{})}
 	defer s.closer.CloseOnError(&err)
+	if cfg.TLSCert != "" {
+		if s.certs, err = certs.Load(cfg.TLSCert, cfg.TLSKey, deps.Logger); err != nil {
+			return nil, err
+		}
+	}
 	if s.httpListener, err = s.listen(deps.HTTP, cfg.Bind); err != nil {
 		return nil, fmt.Errorf("HTTP API: %w", err)
 	}
@@ -138,6 +149,7 @@ func New(cfg Config, deps Deps) (_ *Service, err error) {
 			Options:         options,
 			MaxMessageBytes: maxMessageBytes(cfg),
 			Reflection:      true,
+			Credentials:     s.grpcCredentials(),
 		})
 		s.registerPublic(s.grpc)
 	}
@@ -158,6 +170,7 @@ func New(cfg Config, deps Deps) (_ *Service, err error) {
 			IdleTimeout:       2 * time.Minute,
 			MaxHeaderBytes:    64 << 10,
 			ErrorLog:          slog.NewLogLogger(deps.Logger.Handler(), slog.LevelDebug),
+			TLSConfig:         s.tlsConfig("h2", "http/1.1"),
 		}
 	}
 	return s, nil
@@ -184,6 +197,22 @@ func (s *Service) listen(given net.Listener, address string) (net.Listener, erro
 		return nil
 	})
 	return listener, nil
+}
+
+// tlsConfig is what a door needs to speak TLS, with the protocols that clients may
+// choose from; nil without TLS.
+func (s *Service) tlsConfig(protocols ...string) *tls.Config {
+	if s.certs == nil {
+		return nil
+	}
+	return s.certs.Config(protocols...)
+}
+
+func (s *Service) grpcCredentials() credentials.TransportCredentials {
+	if s.certs == nil {
+		return nil
+	}
+	return credentials.NewTLS(s.tlsConfig("h2"))
 }
 
 // maxMessageBytes is what a gRPC message may have: as much as a request over
@@ -272,6 +301,9 @@ func (s *Service) Run(ctx context.Context) error {
 		return nil
 	})
 	doors.Go("readiness", s.awaitReady)
+	if s.certs != nil {
+		doors.Go("certificate", s.certs.Run)
+	}
 	if s.http != nil {
 		doors.Go("HTTP API", s.serveHTTP)
 	}
@@ -304,13 +336,21 @@ func (s *Service) awaitReady(ctx context.Context) error {
 	return nil
 }
 
+func (s *Service) serveListener() error {
+	if s.certs == nil {
+		return s.http.Serve(s.httpListener)
+	}
+	// The certificate is in the server's TLSConfig.
+	return s.http.ServeTLS(s.httpListener, "", "")
+}
+
 func (s *Service) serveHTTP(ctx context.Context) error {
 	// Requests end with the grace period, not with ctx.
 	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	s.http.BaseContext = func(net.Listener) context.Context { return requests }
 	served := make(chan error, 1)
-	go func() { served <- s.http.Serve(s.httpListener) }()
+	go func() { served <- s.serveListener() }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve HTTP on %s: %w", s.httpListener.Addr(), err)

@@ -9,7 +9,6 @@ import (
 
 	registryv1 "github.com/sluiceio/sluice/gen/go/sluice/registry/v1"
 	"github.com/sluiceio/sluice/services/gateway/internal/callers"
-	"github.com/sluiceio/sluice/services/gateway/internal/grants"
 	"github.com/sluiceio/sluice/services/kit/backoff"
 	"github.com/sluiceio/sluice/services/kit/errs"
 )
@@ -40,15 +39,15 @@ type introductions struct {
 // cheap to call for each request, and for a connection that stays open it must be
 // called for each: a revoked key is refused from the moment on at which its
 // revocation was answered.
-func (b *Backend) Authenticate(ctx context.Context, secret string) (grants.Caller, error) {
+func (b *Backend) Authenticate(ctx context.Context, secret string) (*registryv1.Principal, error) {
 	p, err := b.callers.principal(ctx, secret)
 	if err != nil {
-		return grants.Caller{}, err
+		return nil, err
 	}
 	if b.callers.required && p.GetId() == anonymous {
-		return grants.Caller{}, errNobodyAsked
+		return nil, errNobodyAsked
 	}
-	return grants.CallerOf(p), nil
+	return p, nil
 }
 
 func (in *introductions) principal(ctx context.Context, secret string) (*registryv1.Principal, error) {

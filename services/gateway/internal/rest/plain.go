@@ -77,5 +77,6 @@ func callerOf(r *http.Request, b *backend.Backend) (grants.Caller, error) {
 	if err != nil {
 		return grants.Caller{}, err
 	}
-	return b.Authenticate(r.Context(), secret)
+	principal, err := b.Authenticate(r.Context(), secret)
+	return grants.CallerOf(principal), err
 }

@@ -17,6 +17,8 @@ type Config struct {
 	Bind string
 	// BindGRPC is the host:port of the gRPC door; empty is none.
 	BindGRPC string
+	// BindBinary is the host:port of the binary protocol; empty is none.
+	BindBinary string
 
 	// TLSCert and TLSKey are PEM files; with them every door speaks TLS, and the
 	// files are followed as they change. Both or neither.
@@ -48,6 +50,13 @@ type Config struct {
 	// first record that is larger.
 	MaxFetchBytes int
 
+	// BinaryMaxConnectionsPerIP limits the connections of one address to the
+	// binary protocol; 0 is without limit. An idle one takes some 10 KiB.
+	BinaryMaxConnectionsPerIP int
+	// BinaryIdleTimeout ends a connection of the binary protocol on which nothing
+	// happens.
+	BinaryIdleTimeout time.Duration
+
 	// RequestTimeout is how long a request may take, beside what it asked to wait
 	// for records.
 	RequestTimeout time.Duration
@@ -68,6 +77,7 @@ type Config struct {
 func (c *Config) RegisterFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Bind, "bind", "127.0.0.1:9000", "`address` of the HTTP API; empty for none")
 	fs.StringVar(&c.BindGRPC, "bind-grpc", "127.0.0.1:9090", "`address` of the gRPC API; empty for none")
+	fs.StringVar(&c.BindBinary, "bind-binary", "", "`address` of the binary protocol, such as 127.0.0.1:9001; empty for none")
 	fs.StringVar(&c.TLSCert, "tls-cert", "", "PEM `file` with the certificate, and those that lead to its issuer; with --tls-key every door speaks TLS")
 	fs.StringVar(&c.TLSKey, "tls-key", "", "PEM `file` with the key of --tls-cert")
 	fs.BoolVar(&c.AllowRemoteUnauthenticated, "allow-remote-unauthenticated", false,
@@ -80,6 +90,8 @@ func (c *Config) RegisterFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&c.MaxRecordBytes, "max-record-bytes", 8<<20, "most `bytes` of one record's key and value")
 	fs.IntVar(&c.MaxFetchRecords, "max-fetch-records", 10_000, "most `records` that one request reads")
 	fs.IntVar(&c.MaxFetchBytes, "max-fetch-bytes", 8<<20, "most `bytes` of keys and values that one request reads")
+	fs.IntVar(&c.BinaryMaxConnectionsPerIP, "binary-max-connections-per-ip", 1024, "most `connections` of one address to the binary protocol; 0 for any number")
+	fs.DurationVar(&c.BinaryIdleTimeout, "binary-idle-timeout", 10*time.Minute, "how long a connection of the binary protocol may be idle")
 	fs.DurationVar(&c.RequestTimeout, "request-timeout", 30*time.Second, "how long a request may take, beside what it asked to wait for records")
 	fs.DurationVar(&c.LeaderWait, "leader-wait", 5*time.Second, "how long a request waits for a leader before it fails")
 	fs.DurationVar(&c.StopGrace, "stop-grace", 5*time.Second, "how long requests under way may take to end at a stop")
@@ -90,7 +102,7 @@ func (c *Config) Validate() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 
-	for _, door := range []struct{ flag, address string }{{"--bind", c.Bind}, {"--bind-grpc", c.BindGRPC}} {
+	for _, door := range []struct{ flag, address string }{{"--bind", c.Bind}, {"--bind-grpc", c.BindGRPC}, {"--bind-binary", c.BindBinary}} {
 		if door.address == "" {
 			continue
 		}
@@ -103,8 +115,11 @@ func (c *Config) Validate() error {
 				door.flag, door.address)
 		}
 	}
-	if c.Bind == "" && c.BindGRPC == "" {
-		fault("one of --bind and --bind-grpc must be given")
+	if c.Bind == "" && c.BindGRPC == "" && c.BindBinary == "" {
+		fault("one of --bind, --bind-grpc and --bind-binary must be given")
+	}
+	if c.BinaryMaxConnectionsPerIP < 0 {
+		fault("--binary-max-connections-per-ip must be 0 or more, got %d", c.BinaryMaxConnectionsPerIP)
 	}
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		fault("--tls-cert and --tls-key must be given together")
@@ -135,7 +150,10 @@ func (c *Config) Validate() error {
 	for _, d := range []struct {
 		flag  string
 		value time.Duration
-	}{{"--request-timeout", c.RequestTimeout}, {"--leader-wait", c.LeaderWait}, {"--stop-grace", c.StopGrace}} {
+	}{
+		{"--request-timeout", c.RequestTimeout}, {"--leader-wait", c.LeaderWait}, {"--stop-grace", c.StopGrace},
+		{"--binary-idle-timeout", c.BinaryIdleTimeout},
+	} {
 		if d.value <= 0 {
 			fault("%s must be more than 0, got %s", d.flag, d.value)
 		}

@@ -1,6 +1,6 @@
-// Package gateway is the service that clients talk to: HTTP/JSON and gRPC so
-// far, over one backend that finds its way through the cluster. It keeps
-// nothing: any number of gateways serve the same cluster.
+// Package gateway is the service that clients talk to: HTTP/JSON, gRPC and
+// the binary protocol, over one backend that finds its way through the cluster.
+// It keeps nothing: any number of gateways serve the same cluster.
 package gateway
 
 import (
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
@@ -23,6 +24,7 @@ import (
 	logv1 "github.com/sluiceio/sluice/gen/go/sluice/log/v1"
 	"github.com/sluiceio/sluice/services/gateway/internal/apijson"
 	"github.com/sluiceio/sluice/services/gateway/internal/backend"
+	"github.com/sluiceio/sluice/services/gateway/internal/binproto"
 	"github.com/sluiceio/sluice/services/gateway/internal/certs"
 	"github.com/sluiceio/sluice/services/gateway/internal/publicapi"
 	"github.com/sluiceio/sluice/services/gateway/internal/rest"
@@ -60,9 +62,9 @@ type Deps struct {
 	// Dialer and Finder are the way into the cluster.
 	Dialer Dialer
 	Finder Finder
-	// HTTP and GRPC are listeners to serve instead of listening on the
+	// HTTP, GRPC and Binary are listeners to serve instead of listening on the
 	// configured addresses; the service takes them over.
-	HTTP, GRPC net.Listener
+	HTTP, GRPC, Binary net.Listener
 	// Now is the clock of record timestamps; nil is the system's.
 	Now func() time.Time
 }
@@ -82,7 +84,11 @@ type Service struct {
 	http         *http.Server
 	grpcListener net.Listener
 	grpc         *rpc.Server
-	closer       life.Closer
+
+	binaryListener net.Listener
+	binary         *binproto.Door
+
+	closer life.Closer
 
 	// Closed when the gateway knows the cluster and its doors say so.
 	ready chan struct{}
@@ -116,6 +122,11 @@ func New(cfg Config, deps Deps) (_ *Service, err error) {
 	if s.grpcListener, err = s.listen(deps.GRPC, cfg.BindGRPC); err != nil {
 		return nil, fmt.Errorf("gRPC API: %w", err)
 	}
+	if s.binaryListener, err = s.listen(deps.Binary, cfg.BindBinary); err != nil {
+		return nil, fmt.Errorf("binary protocol: %w", err)
+	}
+	// Bytes of requests under way, whichever door they came through.
+	budget := semaphore.NewWeighted(cfg.MaxInflightBodyBytes)
 
 	s.backend = backend.New(
 		backend.Limits{
@@ -160,6 +171,7 @@ func New(cfg Config, deps Deps) (_ *Service, err error) {
 			Backend:  s.backend,
 			Gatherer: deps.Gatherer,
 			Ready:    s.Ready,
+			Budget:   budget,
 		})
 		if err != nil {
 			return nil, err
@@ -173,7 +185,40 @@ func New(cfg Config, deps Deps) (_ *Service, err error) {
 			TLSConfig:         s.tlsConfig("h2", "http/1.1"),
 		}
 	}
+	if s.binaryListener != nil {
+		s.binary = binproto.New(binaryConfig(cfg), binproto.Deps{
+			Logger:   deps.Logger,
+			Backend:  s.backend,
+			Requests: budget,
+			Answers:  semaphore.NewWeighted(cfg.MaxInflightBodyBytes),
+			TLS:      s.tlsConfig(),
+		})
+	}
 	return s, nil
+}
+
+const (
+	// binaryWrite is how long a client of the binary protocol may take to read a
+	// MiB.
+	binaryWrite = 10 * time.Second
+	// binaryHandshake is how long its handshake may take.
+	binaryHandshake = 10 * time.Second
+	// binaryBudget is how long its requests wait for others to leave room.
+	binaryBudget = 5 * time.Second
+)
+
+func binaryConfig(cfg Config) binproto.Config {
+	return binproto.Config{
+		MaxPayloadBytes:       int(cfg.MaxRequestBodyBytes),
+		MaxRecords:            apijson.MaxElements,
+		MaxFetchBytes:         cfg.MaxFetchBytes,
+		ConnectionsPerAddress: cfg.BinaryMaxConnectionsPerIP,
+		IdleTimeout:           cfg.BinaryIdleTimeout,
+		WriteTimeout:          binaryWrite,
+		HandshakeTimeout:      binaryHandshake,
+		BudgetTimeout:         binaryBudget,
+		Grace:                 cfg.StopGrace,
+	}
 }
 
 // listen returns the listener given, or listens on an address. Neither is nil.
@@ -227,7 +272,6 @@ func maxMessageBytes(cfg Config) int {
 func restConfig(cfg Config, listener net.Listener) rest.Config {
 	c := rest.Config{
 		MaxBodyBytes:    cfg.MaxRequestBodyBytes,
-		BodyBudget:      cfg.MaxInflightBodyBytes,
 		CORSOrigins:     cfg.CORSOrigins,
 		Unauthenticated: !cfg.Authenticated,
 	}
@@ -269,6 +313,10 @@ func (s *Service) HTTPAddr() net.Addr { return addr(s.httpListener) }
 // GRPCAddr returns the address of the gRPC door, nil when there is none.
 func (s *Service) GRPCAddr() net.Addr { return addr(s.grpcListener) }
 
+// BinaryAddr returns the address of the binary protocol, nil when it is not
+// served.
+func (s *Service) BinaryAddr() net.Addr { return addr(s.binaryListener) }
+
 func addr(l net.Listener) net.Addr {
 	if l == nil {
 		return nil
@@ -309,6 +357,9 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	if s.grpc != nil {
 		doors.Go("gRPC API", func(ctx context.Context) error { return s.grpc.Serve(ctx, s.grpcListener) })
+	}
+	if s.binary != nil {
+		doors.Go("binary protocol", func(ctx context.Context) error { return s.binary.Serve(ctx, s.binaryListener) })
 	}
 	err := doors.Wait()
 	s.local.Stop()

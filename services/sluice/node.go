@@ -89,7 +89,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (node *Node, err error) {
 // ID is who the node is in its cluster.
 func (n *Node) ID() string { return n.id }
 
-// Doors are the addresses where clients reach the node, by door: "http", "grpc".
+// Doors are the addresses where clients reach the node, by door: "http", "grpc", "binary".
 func (n *Node) Doors() map[string]string { return n.doors }
 
 // Run starts the services, calls ready once all of them serve, and stops them

@@ -104,7 +104,7 @@ func (n *Node) openDoors(nodes *directory.Directory, metrics *prometheus.Registr
 	}
 	n.closer.Push("doors", doors.Close)
 	n.doors = map[string]string{}
-	for door, address := range map[string]net.Addr{"http": doors.HTTPAddr(), "grpc": doors.GRPCAddr()} {
+	for door, address := range map[string]net.Addr{"http": doors.HTTPAddr(), "grpc": doors.GRPCAddr(), "binary": doors.BinaryAddr()} {
 		if address != nil {
 			n.doors[door] = address.String()
 		}

@@ -9,6 +9,7 @@ import (
 
 	registryv1 "github.com/sluiceio/sluice/gen/go/sluice/registry/v1"
 	"github.com/sluiceio/sluice/services/gateway/internal/callers"
+	"github.com/sluiceio/sluice/services/gateway/internal/grants"
 	"github.com/sluiceio/sluice/services/kit/backoff"
 	"github.com/sluiceio/sluice/services/kit/errs"
 )
@@ -39,15 +40,15 @@ type introductions struct {
 // cheap to call for each request, and for a connection that stays open it must be
 // called for each: a revoked key is refused from the moment on at which its
 // revocation was answered.
-func (b *Backend) Authenticate(ctx context.Context, secret string) (*registryv1.Principal, error) {
+func (b *Backend) Authenticate(ctx context.Context, secret string) (grants.Caller, error) {
 	p, err := b.callers.principal(ctx, secret)
 	if err != nil {
-		return nil, err
+		return grants.Caller{}, err
 	}
 	if b.callers.required && p.GetId() == anonymous {
-		return nil, errNobodyAsked
+		return grants.Caller{}, errNobodyAsked
 	}
-	return p, nil
+	return grants.CallerOf(p), nil
 }
 
 func (in *introductions) principal(ctx context.Context, secret string) (*registryv1.Principal, error) {

@@ -9,7 +9,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	registryv1 "github.com/sluiceio/sluice/gen/go/sluice/registry/v1"
 	"github.com/sluiceio/sluice/services/gateway/internal/credential"
 	"github.com/sluiceio/sluice/services/gateway/internal/grants"
 )
@@ -18,7 +17,7 @@ import (
 type Authenticator interface {
 	// Authenticate resolves a secret, which is empty when none came. Its error
 	// goes to the caller.
-	Authenticate(ctx context.Context, secret string) (*registryv1.Principal, error)
+	Authenticate(ctx context.Context, secret string) (grants.Caller, error)
 }
 
 type callerKey struct{}
@@ -36,11 +35,11 @@ func Authenticate(a Authenticator) grpc.UnaryServerInterceptor {
 		if err != nil {
 			return nil, err
 		}
-		principal, err := a.Authenticate(ctx, secret)
+		caller, err := a.Authenticate(ctx, secret)
 		if err != nil {
 			return nil, err
 		}
-		resp, err := handler(context.WithValue(ctx, callerKey{}, grants.CallerOf(principal)), req)
+		resp, err := handler(context.WithValue(ctx, callerKey{}, caller), req)
 		if waited, ok := req.(waiting); ok && err == nil && waited.GetMaxWaitMs() > 0 {
 			// The key may have been revoked while this waited for records.
 			if _, err := a.Authenticate(ctx, secret); err != nil {

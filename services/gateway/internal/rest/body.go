@@ -31,8 +31,8 @@ type bodies struct {
 	budget *semaphore.Weighted
 }
 
-func newBodies(limit, budget int64) *bodies {
-	return &bodies{limit: limit, budget: semaphore.NewWeighted(budget)}
+func newBodies(limit int64, budget *semaphore.Weighted) *bodies {
+	return &bodies{limit: limit, budget: budget}
 }
 
 // take returns the body of a request, unread.

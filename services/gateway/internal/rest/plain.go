@@ -77,6 +77,5 @@ func callerOf(r *http.Request, b *backend.Backend) (grants.Caller, error) {
 	if err != nil {
 		return grants.Caller{}, err
 	}
-	principal, err := b.Authenticate(r.Context(), secret)
-	return grants.CallerOf(principal), err
+	return b.Authenticate(r.Context(), secret)
 }

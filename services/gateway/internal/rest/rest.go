@@ -20,6 +20,7 @@ import (
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
@@ -35,8 +36,6 @@ import (
 type Config struct {
 	// MaxBodyBytes limits the body of a request.
 	MaxBodyBytes int64
-	// BodyBudget limits the bodies of all requests under way together.
-	BodyBudget int64
 	// Hosts says which Host headers are taken; nil takes all.
 	Hosts *Hosts
 	// CORSOrigins are the origins whose pages may read answers.
@@ -54,6 +53,9 @@ type Deps struct {
 	Backend *backend.Backend
 	// Gatherer has the process's own metrics.
 	Gatherer prometheus.Gatherer
+	// Budget limits the bytes of all requests under way together, those of other
+	// doors too.
+	Budget *semaphore.Weighted
 	// Ready says whether the gateway serves.
 	Ready func() error
 }
@@ -111,7 +113,7 @@ func New(cfg Config, deps Deps) (http.Handler, error) {
 		logger: deps.Logger,
 		routes: routes,
 		mux:    mux,
-		bodies: newBodies(cfg.MaxBodyBytes, cfg.BodyBudget),
+		bodies: newBodies(cfg.MaxBodyBytes, deps.Budget),
 		plain: map[string]http.HandlerFunc{
 			"/healthz": healthz(deps.Backend),
 			"/readyz":  readyz(deps.Ready),

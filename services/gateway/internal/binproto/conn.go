@@ -1,0 +1,543 @@
+package binproto
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	registryv1 "github.com/sluiceio/sluice/gen/go/sluice/registry/v1"
+	"github.com/sluiceio/sluice/services/gateway/internal/backend"
+	"github.com/sluiceio/sluice/services/gateway/internal/grants"
+	"github.com/sluiceio/sluice/services/kit/errs"
+)
+
+// A conn is one connection. One goroutine reads it; requests run on others.
+type conn struct {
+	door    *Door
+	net     net.Conn
+	address netip.Addr
+	// Ends when nobody can get an answer anymore.
+	ctx    context.Context
+	cancel context.CancelFunc
+	// Ends when requests are cut off. What is being written is not given up
+	// because its client has gone.
+	base context.Context
+
+	// Of the goroutine that reads.
+	in      input
+	payload payload
+	head    [frameHead]byte
+	topic   [maxTopic]byte
+	rest    [consumeSize]byte
+
+	// Set by the handshake and not changed after it.
+	secret string
+	gzip   bool
+
+	// No more requests are to be taken.
+	stopping atomic.Bool
+
+	out outbox
+	// One for each request that was taken and whose answer was not sent.
+	slots chan struct{}
+	// Requests that run.
+	requests sync.WaitGroup
+	lines    lines
+	backlog  backlog
+}
+
+func newConn(d *Door, ctx context.Context, accepted net.Conn, address netip.Addr) *conn {
+	c := &conn{
+		door:    d,
+		net:     accepted,
+		address: address,
+		base:    ctx,
+		slots:   make(chan struct{}, maxInFlight),
+	}
+	if d.tls != nil {
+		c.net = tls.Server(accepted, d.tls)
+	}
+	c.ctx, c.cancel = context.WithCancel(ctx)
+	c.in.conn = c.net
+	c.out.conn = c.net
+	c.out.timeout = d.cfg.WriteTimeout
+	c.out.sent = c.sent
+	c.out.broken = c.broken
+	c.backlog.room = make(chan struct{}, 1)
+	return c
+}
+
+// begin shakes hands, and leaves the connection to serve: on a goroutine whose
+// stack has not grown by what a handshake takes.
+func (c *conn) begin() {
+	if err := c.handshake(); err != nil {
+		c.door.logger.DebugContext(c.ctx, "handshake failed", "address", c.address, "error", err)
+		c.end()
+		return
+	}
+	c.door.running.Go(c.serve)
+}
+
+func (c *conn) handshake() (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = panicked(value)
+			_ = c.mask(err)
+		}
+	}()
+	if err := c.net.SetDeadline(time.Now().Add(c.door.cfg.HandshakeTimeout)); err != nil {
+		return err
+	}
+	if c.stopping.Load() {
+		return context.Canceled
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, c.door.cfg.HandshakeTimeout)
+	defer cancel()
+	greeting, err := readGreeting(&c.in)
+	if err == nil {
+		err = c.admit(ctx, greeting.token)
+	}
+	var refused *refusal
+	switch {
+	case errors.As(err, &refused):
+		if _, err := c.net.Write(appendReply(nil, refused.status, 0, refused.message)); err != nil {
+			return err
+		}
+		c.linger()
+		return refused
+	case err != nil:
+		return err
+	}
+	features := greeting.features & featureGzip
+	if _, err := c.net.Write(appendReply(nil, statusOK, features, "")); err != nil {
+		return err
+	}
+	c.secret, c.gzip = greeting.token, features&featureGzip != 0
+	return nil
+}
+
+// serve takes requests until the connection is to end, and waits for those that
+// run.
+func (c *conn) serve() {
+	defer c.end()
+	for c.takeSlot() && c.await() && c.frame() {
+	}
+	// What was taken is answered, whoever else waits for room.
+	c.requests.Wait()
+	if !c.stopping.Load() {
+		return
+	}
+	c.linger()
+}
+
+// end closes the connection.
+func (c *conn) end() {
+	c.cancel()
+	c.in.release()
+	c.net.Close()
+	c.door.forget(c)
+}
+
+// takeSlot waits until fewer than 32 requests are under way.
+func (c *conn) takeSlot() bool {
+	select {
+	case c.slots <- struct{}{}:
+		return true
+	case <-c.ctx.Done():
+		return false
+	}
+}
+
+// await waits for a frame, and says whether there is one.
+func (c *conn) await() bool {
+	for {
+		if len(c.in.unread) == 0 {
+			if c.net.SetReadDeadline(time.Now().Add(c.door.cfg.IdleTimeout)) != nil {
+				return false
+			}
+		}
+		// After the deadline was set, or it would be set over that of a stop.
+		if c.stopping.Load() {
+			return false
+		}
+		err := c.in.await()
+		if err == nil {
+			return true
+		}
+		// One slot is that of the frame that did not come.
+		busy := len(c.slots) > 1
+		if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Timeout() || !busy || c.stopping.Load() {
+			return false
+		}
+	}
+}
+
+// frame reads one frame and sees to it that it is answered. It says whether
+// there can be another.
+func (c *conn) frame() bool {
+	if !c.hurry(frameHead) {
+		return false
+	}
+	if _, err := io.ReadFull(&c.in, c.head[:lengthSize]); err != nil {
+		return false
+	}
+	length := binary.BigEndian.Uint32(c.head[:])
+	if length < headSize {
+		return c.hangUp(0, errMalformed.WithMessage("a frame has at least %d bytes after its length, got %d", headSize, length))
+	}
+	if _, err := io.ReadFull(&c.in, c.head[lengthSize:]); err != nil {
+		return false
+	}
+	id, op := binary.BigEndian.Uint32(c.head[lengthSize:]), opcode(c.head[lengthSize+4])
+	if int64(length)-headSize > int64(c.door.cfg.MaxPayloadBytes) {
+		return c.hangUp(id, errTooLarge.WithMessage("the payload is larger than the limit of %d bytes", c.door.cfg.MaxPayloadBytes))
+	}
+	c.payload = payload{in: &c.in, left: int(length - headSize), compressed: c.gzip}
+	if !c.hurry(c.payload.left) {
+		return false
+	}
+	err := c.request(id, op)
+	c.payload.release()
+	if err == nil {
+		return c.payload.left == 0 || c.payload.discard() == nil
+	}
+	if _, broken := errors.AsType[brokenError](err); broken {
+		return false
+	}
+	if errs.KindOf(err) == errs.Unauthenticated {
+		return c.hangUp(id, err)
+	}
+	c.fail(id, err)
+	return c.payload.discard() == nil
+}
+
+// hurry gives the client a time to send what is missing of the next n bytes.
+func (c *conn) hurry(n int) bool {
+	if len(c.in.unread) >= n {
+		return true
+	}
+	return c.net.SetReadDeadline(time.Now().Add(frameTimeout)) == nil && !c.stopping.Load()
+}
+
+// errTooLarge is that a payload is over the limit.
+var errTooLarge = errs.New(errs.InvalidArgument, "FRAME_TOO_LARGE", "the frame is too large")
+
+// request begins one request. An error is its answer; without one it will be
+// answered.
+func (c *conn) request(id uint32, op opcode) error {
+	switch op {
+	case opPing:
+		// First, so that the answer is not ahead of a frame that breaks off.
+		if err := c.payload.discard(); err != nil {
+			return err
+		}
+		c.answer(seal(newFrame(0), c.gzip, id, opPing.response()), hold{})
+		return nil
+	case opProduce:
+		return c.produce(id)
+	case opConsume:
+		return c.consume(id)
+	default:
+		return errMalformed.WithMessage("unknown opcode 0x%02x, expected 0x01 (produce), 0x02 (consume) or 0x03 (ping)", uint8(op))
+	}
+}
+
+// authorized reads the topic at the start of a payload, and asks whether the key
+// that the connection came with may still do an action on it.
+func (c *conn) authorized(action registryv1.Action) ([]byte, grants.Caller, error) {
+	topic, err := c.readTopic()
+	if err != nil {
+		return nil, grants.Caller{}, err
+	}
+	caller, err := c.caller()
+	if err != nil {
+		return nil, caller, err
+	}
+	return topic, caller, caller.Check(action, string(topic))
+}
+
+func (c *conn) caller() (grants.Caller, error) {
+	return c.door.backend.Authenticate(c.ctx, c.secret)
+}
+
+// readTopic reads topic_len and topic. The result is valid until the next frame.
+func (c *conn) readTopic() ([]byte, error) {
+	const field = 2
+	if err := c.readFull(c.topic[:field], "topic_len"); err != nil {
+		return nil, err
+	}
+	n := int(binary.BigEndian.Uint16(c.topic[:]))
+	if n > maxTopic {
+		return nil, errMalformed.WithMessage("a topic has at most %d bytes, got %d", maxTopic, n)
+	}
+	topic := c.topic[:n]
+	return topic, c.readFull(topic, "topic")
+}
+
+// readFull reads a part of the payload of known size.
+func (c *conn) readFull(b []byte, field string) error {
+	_, err := io.ReadFull(&c.payload, b)
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return errMalformed.WithMessage("the payload ends within %s", field)
+	}
+	return err
+}
+
+// produce puts a request to append into the line of its topic.
+func (c *conn) produce(id uint32) error {
+	topic, caller, err := c.authorized(registryv1.Action_ACTION_WRITE)
+	if err != nil {
+		return err
+	}
+	p := newProduce(id)
+	p.hold.budget = c.door.requests
+	err = c.readBody(p)
+	if err == nil {
+		err = p.parse(c.door.cfg.MaxRecords)
+	}
+	if err != nil {
+		p.release()
+		return err
+	}
+	line, first := c.lines.enter(topic, p)
+	if first {
+		c.requests.Go(func() { c.write(line, caller) })
+	}
+	return nil
+}
+
+// firstRoom is how much of a payload is made room for before any of it is there.
+const firstRoom = 256 << 10
+
+// readBody reads the rest of the payload of a produce: as much memory as there
+// are bytes, and never more than the limit.
+func (c *conn) readBody(p *produce) error {
+	// One more than there may be, so that the end is seen within the room.
+	most := c.door.cfg.MaxPayloadBytes + 1
+	expected := c.payload.left + 1
+	if c.payload.compressed {
+		expected *= 4
+	}
+	for room := min(expected, firstRoom, most); ; room = min(2*room, most) {
+		if err := p.hold.grow(c.ctx, int64(room), c.door.cfg.BudgetTimeout); err != nil {
+			return err
+		}
+		if cap(p.body) < room {
+			grown := append(getBuffer(room), p.body...)
+			putBuffer(p.body)
+			p.body = grown
+		}
+		for len(p.body) < room {
+			n, err := c.payload.Read(p.body[len(p.body):room])
+			p.body = p.body[:len(p.body)+n]
+			if err == io.EOF {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if room == most {
+			return errTooLarge.WithMessage("the payload inflates to more than the limit of %d bytes", c.door.cfg.MaxPayloadBytes)
+		}
+	}
+}
+
+// write writes the produces of a line, those together that waited together,
+// until the line is empty.
+func (c *conn) write(l *line, caller grants.Caller) {
+	for first := true; ; first = false {
+		group := c.lines.next(l, c.door.cfg.MaxPayloadBytes)
+		if len(group) == 0 {
+			return
+		}
+		var err error
+		if !first {
+			// Keys may have been revoked since their frames began.
+			caller, err = c.caller()
+		}
+		answers := make([]answer, len(group))
+		if err == nil {
+			err = c.writeGroup(l.topic, caller, group, answers)
+		}
+		if err != nil {
+			message := c.message(err)
+			for i, p := range group {
+				answers[i].frame = errorFrame(message, c.gzip, p.id)
+			}
+		}
+		for _, p := range group {
+			p.release()
+		}
+		c.out.send(answers...)
+	}
+}
+
+// writeGroup fills in an answer for each request; an error is the answer to all.
+func (c *conn) writeGroup(topic string, caller grants.Caller, group []*produce, answers []answer) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = panicked(value)
+		}
+	}()
+	requests := make([]backend.WriteRequest, len(group))
+	for i, p := range group {
+		requests[i].Records = p.records
+	}
+	results := c.door.backend.ProduceAll(c.base, caller, topic, requests)
+	for i, p := range group {
+		if err := results[i].Err; err != nil {
+			answers[i].frame = errorFrame(c.message(err), c.gzip, p.id)
+			continue
+		}
+		placed := results[i].Placed
+		frame := appendPlaced(newFrame(4+len(placed)*placedSize), placed)
+		answers[i].frame = seal(frame, c.gzip, p.id, opProduce.response())
+	}
+	return nil
+}
+
+// consume begins a request to read.
+func (c *conn) consume(id uint32) error {
+	topic, caller, err := c.authorized(registryv1.Action_ACTION_READ)
+	if err != nil {
+		return err
+	}
+	if err = c.readFull(c.rest[:], "partition, offset, max_records and max_bytes"); err != nil {
+		return err
+	}
+	if n, err := c.payload.Read(c.head[:1]); n > 0 || err == nil {
+		return errMalformed.WithMessage("bytes follow max_bytes")
+	} else if err != io.EOF {
+		return err
+	}
+	read := parseConsume(c.rest[:], string(topic))
+	room := int64(min(read.MaxBytes, c.door.cfg.MaxFetchBytes))
+	if !c.backlog.enter(c.ctx, room) {
+		return brokenError{c.ctx.Err()}
+	}
+	h := hold{budget: c.door.answers}
+	if err := h.grow(c.ctx, room, c.door.cfg.BudgetTimeout); err != nil {
+		c.backlog.leave(room)
+		return err
+	}
+	c.requests.Go(func() { c.read(id, caller, read, h) })
+	return nil
+}
+
+// read answers a request to read.
+func (c *conn) read(id uint32, caller grants.Caller, read backend.Read, h hold) {
+	room := h.taken
+	frame, err := c.fetch(id, caller, read)
+	if err != nil {
+		frame = errorFrame(c.message(err), c.gzip, id)
+	}
+	h.shrink(int64(len(frame)))
+	c.backlog.leave(room - h.taken)
+	c.answer(frame, h)
+}
+
+func (c *conn) fetch(id uint32, caller grants.Caller, read backend.Read) (frame []byte, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = panicked(value)
+		}
+	}()
+	fetched, err := c.door.backend.Consume(c.ctx, caller, read)
+	if err != nil {
+		return nil, err
+	}
+	frame = appendFetched(newFrame(fetchedSize(&fetched)), read.Partition, &fetched)
+	return seal(frame, c.gzip, id, opConsume.response()), nil
+}
+
+// answer sends the answer to one request.
+func (c *conn) answer(frame []byte, h hold) { c.out.send(answer{frame, h}) }
+
+// sent is called when an answer is out of our hands.
+func (c *conn) sent(a *answer) {
+	if a.hold.budget != nil {
+		c.backlog.leave(a.hold.taken)
+		a.hold.release()
+	}
+	<-c.slots
+}
+
+// broken is called when the client does not take answers anymore.
+func (c *conn) broken(err error) {
+	c.door.logger.DebugContext(c.ctx, "a client takes no answers", "address", c.address, "error", err)
+	c.cancel()
+	c.net.Close()
+}
+
+// fail answers a request with an error.
+func (c *conn) fail(id uint32, err error) {
+	c.answer(errorFrame(c.message(err), c.gzip, id), hold{})
+}
+
+// hangUp answers with an error and has the connection end.
+func (c *conn) hangUp(id uint32, err error) bool {
+	c.fail(id, err)
+	c.stopping.Store(true)
+	return false
+}
+
+// stopReading has the connection end once what it was asked is answered.
+func (c *conn) stopReading() {
+	c.stopping.Store(true)
+	_ = c.net.SetReadDeadline(time.Unix(1, 0))
+}
+
+const (
+	// lingerTime and lingerBytes bound how long what a client still sends is
+	// read after our last word: bytes that nobody has read when a connection is
+	// closed would take that word back.
+	lingerTime  = time.Second
+	lingerBytes = 1 << 20
+)
+
+func (c *conn) linger() {
+	type closeWriter interface{ CloseWrite() error }
+	w, ok := c.net.(closeWriter)
+	if !ok || w.CloseWrite() != nil || c.net.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+		return
+	}
+	scratch := getBuffer(readAhead)
+	defer putBuffer(scratch)
+	for left := lingerBytes; left > 0; {
+		n, err := c.net.Read(scratch[:readAhead])
+		if err != nil {
+			return
+		}
+		left -= n
+	}
+}
+
+// message is what a client is told of an error. What is not meant for it goes to
+// the log.
+func (c *conn) message(err error) string {
+	masked := c.mask(err)
+	message := masked.Error()
+	if e, ok := errs.From(masked); ok {
+		message = e.Message()
+	}
+	if after, ok := errs.RetryAfter(err); ok {
+		message += fmt.Sprintf(" (retry after %s)", after)
+	}
+	return message
+}
+
+func (c *conn) mask(err error) error { return errs.Mask(c.ctx, c.door.logger, err) }
+
+func panicked(value any) error {
+	return fmt.Errorf("panic in the binary protocol: %v\n%s", value, debug.Stack())
+}

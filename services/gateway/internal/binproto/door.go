@@ -1,0 +1,197 @@
+package binproto
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/sluiceio/sluice/services/gateway/internal/backend"
+	"github.com/sluiceio/sluice/services/gateway/internal/grants"
+	"github.com/sluiceio/sluice/services/kit/backoff"
+)
+
+// Backend is what the door translates to. All methods may be called at once.
+type Backend interface {
+	// Authenticate resolves a secret, which is empty when none came. It is asked
+	// at every frame, so it is quick, and it knows of a revocation at once.
+	Authenticate(ctx context.Context, secret string) (grants.Caller, error)
+	// ProduceAll writes requests of one caller to one topic, in their order. It
+	// keeps no bytes of them.
+	ProduceAll(ctx context.Context, caller grants.Caller, topic string, requests []backend.WriteRequest) []backend.WriteResult
+	// Consume reads a partition. The records are not changed after it.
+	Consume(ctx context.Context, caller grants.Caller, r backend.Read) (backend.Fetched, error)
+}
+
+// Config bounds what connections may cost.
+type Config struct {
+	// MaxPayloadBytes is the largest payload of a request, compressed or not.
+	MaxPayloadBytes int
+	// MaxRecords is how many records one request may write.
+	MaxRecords int
+	// MaxFetchBytes is how many bytes of keys and values one answer has, but for
+	// a first record that is larger.
+	MaxFetchBytes int
+	// ConnectionsPerAddress is how many connections one address may have; 0 is
+	// without limit.
+	ConnectionsPerAddress int
+	// IdleTimeout ends a connection on which nothing happens.
+	IdleTimeout time.Duration
+	// WriteTimeout ends a connection whose client does not read answers: how
+	// long it may take for each MiB.
+	WriteTimeout time.Duration
+	// HandshakeTimeout is how long a handshake may take, that of TLS included.
+	HandshakeTimeout time.Duration
+	// BudgetTimeout is how long a request waits for others to leave room.
+	BudgetTimeout time.Duration
+	// Grace is how long requests under way may take to end at a stop.
+	Grace time.Duration
+}
+
+// Deps are what the door stands on.
+type Deps struct {
+	Logger  *slog.Logger
+	Backend Backend
+	// Requests is the budget for bytes of requests, which other doors may share.
+	Requests *semaphore.Weighted
+	// Answers is the budget for bytes of answers that wait to be read.
+	Answers *semaphore.Weighted
+	// TLS is spoken with clients unless it is nil.
+	TLS *tls.Config
+}
+
+// Door serves the binary protocol.
+type Door struct {
+	cfg       Config
+	logger    *slog.Logger
+	backend   Backend
+	requests  *semaphore.Weighted
+	answers   *semaphore.Weighted
+	tls       *tls.Config
+	addresses *addresses
+
+	mu struct {
+		sync.Mutex
+		open map[*conn]struct{}
+	}
+	// Every goroutine of a connection.
+	running sync.WaitGroup
+}
+
+// New returns a door. It starts nothing.
+func New(cfg Config, deps Deps) *Door {
+	d := &Door{
+		cfg:       cfg,
+		logger:    deps.Logger,
+		backend:   deps.Backend,
+		requests:  deps.Requests,
+		answers:   deps.Answers,
+		tls:       deps.TLS,
+		addresses: newAddresses(cfg.ConnectionsPerAddress),
+	}
+	d.mu.open = make(map[*conn]struct{})
+	return d
+}
+
+// Serve takes connections until ctx ends. Then it closes the listener, lets
+// requests under way end, and returns when no connection is left.
+func (d *Door) Serve(ctx context.Context, listener net.Listener) error {
+	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	closing := context.AfterFunc(ctx, func() { listener.Close() })
+	defer closing()
+
+	err := d.accept(ctx, requests, listener)
+	listener.Close()
+	d.stop()
+	ended := make(chan struct{})
+	go func() {
+		d.running.Wait()
+		close(ended)
+	}()
+	grace := time.NewTimer(d.cfg.Grace)
+	defer grace.Stop()
+	select {
+	case <-ended:
+		return err
+	case <-grace.C:
+		d.logger.WarnContext(ctx, "requests did not end in time and were cut off", "grace", d.cfg.Grace)
+	}
+	cut()
+	d.closeAll()
+	<-ended
+	return err
+}
+
+// accept serves connections, whose requests run under another context, until
+// ctx ends.
+func (d *Door) accept(ctx, requests context.Context, listener net.Listener) error {
+	wait := backoff.New(backoff.Policy{Initial: 5 * time.Millisecond, Max: time.Second})
+	for {
+		accepted, err := listener.Accept()
+		switch {
+		case ctx.Err() != nil:
+			if err == nil {
+				accepted.Close()
+			}
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("serve the binary protocol on %s: %w", listener.Addr(), err)
+		case err != nil:
+			// Out of files: others may close some.
+			d.logger.WarnContext(ctx, "a connection could not be accepted", "error", err)
+			if wait.Wait(ctx) != nil {
+				return nil
+			}
+			continue
+		}
+		wait.Reset()
+		d.take(requests, accepted)
+	}
+}
+
+// take serves a connection, unless its address has enough.
+func (d *Door) take(ctx context.Context, accepted net.Conn) {
+	address := addressOf(accepted.RemoteAddr())
+	if !d.addresses.enter(address) {
+		d.logger.DebugContext(ctx, "too many connections of one address", "address", address)
+		accepted.Close()
+		return
+	}
+	c := newConn(d, ctx, accepted, address)
+	d.mu.Lock()
+	d.mu.open[c] = struct{}{}
+	d.mu.Unlock()
+	d.running.Go(c.begin)
+}
+
+// forget takes a connection that is closed out of the books.
+func (d *Door) forget(c *conn) {
+	d.mu.Lock()
+	delete(d.mu.open, c)
+	d.mu.Unlock()
+	d.addresses.leave(c.address)
+}
+
+// stop has every connection take no more requests.
+func (d *Door) stop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for c := range d.mu.open {
+		c.stopReading()
+	}
+}
+
+func (d *Door) closeAll() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for c := range d.mu.open {
+		c.net.Close()
+	}
+}

@@ -1,0 +1,190 @@
+package binproto
+
+import (
+	"encoding/binary"
+	"math"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/sluiceio/sluice/services/gateway/internal/backend"
+	"github.com/sluiceio/sluice/services/kit/errs"
+)
+
+// errMalformed is that a payload is not what its opcode says.
+var errMalformed = errs.New(errs.InvalidArgument, "MALFORMED_FRAME", "malformed frame")
+
+// A produce is one request to append records, with all that it has borrowed.
+type produce struct {
+	id uint32
+	// The payload after the topic; records point into it.
+	body    []byte
+	hold    hold
+	records []backend.NewRecord
+}
+
+var produces sync.Pool
+
+func newProduce(id uint32) *produce {
+	if p, ok := produces.Get().(*produce); ok {
+		p.id = id
+		return p
+	}
+	return &produce{id: id}
+}
+
+// maxPooledRecords is how many records a request in the pool has room for.
+const maxPooledRecords = 4096
+
+// release gives back what the request has borrowed. The backend has copied its
+// records.
+func (p *produce) release() {
+	if p.body != nil {
+		putBuffer(p.body)
+		p.body = nil
+	}
+	p.hold.release()
+	if cap(p.records) > maxPooledRecords {
+		return
+	}
+	clear(p.records)
+	p.records = p.records[:0]
+	produces.Put(p)
+}
+
+// minRecord is the least that a record takes in a frame: key length, value
+// length, partition and sequence.
+const minRecord = 4 + 4 + 4 + 8
+
+// noSequence stands where a record has none.
+const noSequence = math.MinInt64
+
+// parse reads what follows the topic:
+//
+//	producer_id  i32 length (-1 = none), then bytes
+//	count        u32
+//	per record:
+//	  key_len    i32 (-1 = no key), then key
+//	  value_len  u32, then value
+//	  partition  i32 (-1 = route by key)
+//	  sequence   i64 (i64::MIN = none)
+//
+// What count says is believed only as far as the bytes can hold that many
+// records. The keys and values are not copied.
+func (p *produce) parse(maxRecords int) error {
+	d := decoder{rest: p.body}
+	id := d.nullable("producer_id")
+	count := d.u32("count")
+	if d.err != nil {
+		return d.err
+	}
+	if id != nil && !utf8.Valid(id) {
+		return errMalformed.WithMessage("producer_id must be UTF-8")
+	}
+	if id != nil {
+		return backend.ErrNoIdempotence
+	}
+	if int64(count)*minRecord > int64(len(d.rest)) {
+		return errMalformed.WithMessage("%d records do not fit into the %d bytes after count", count, len(d.rest))
+	}
+	if int(count) > maxRecords {
+		return backend.ErrInvalidRequest.WithMessage("a request must have at most %d records, got %d", maxRecords, count)
+	}
+	if cap(p.records) < int(count) {
+		p.records = make([]backend.NewRecord, 0, count)
+	}
+	for i := range int(count) {
+		d.record = i
+		key := d.nullable("key_len")
+		value := d.bytes("value_len")
+		partition := int32(d.u32("partition"))
+		sequence := int64(d.u64("sequence"))
+		if d.err != nil {
+			return d.err
+		}
+		if partition < backend.AnyPartition {
+			return backend.ErrPartition.WithMessage("records[%d].partition must be -1 or more, got %d", i, partition)
+		}
+		if sequence != noSequence {
+			return backend.ErrNoIdempotence
+		}
+		p.records = append(p.records, backend.NewRecord{Key: key, Value: value, Partition: partition})
+	}
+	if len(d.rest) > 0 {
+		return errMalformed.WithMessage("%d bytes follow the last record", len(d.rest))
+	}
+	return nil
+}
+
+// placedSize is what a record takes in the answer.
+const placedSize = 4 + 8 + 1
+
+// appendPlaced writes the answer to a produce: count u32, then for each record
+// partition u32, offset u64 and duplicate u8.
+func appendPlaced(b []byte, placed []backend.Placed) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(len(placed)))
+	for _, at := range placed {
+		b = binary.BigEndian.AppendUint32(b, uint32(at.Partition))
+		b = binary.BigEndian.AppendUint64(b, uint64(at.Offset))
+		b = append(b, 0)
+	}
+	return b
+}
+
+// A decoder reads fields. Its first error stays, and what is read after it is
+// empty.
+type decoder struct {
+	rest []byte
+	// The record that is being read, for the message.
+	record int
+	err    error
+}
+
+// take takes n bytes; int is taken to have 64 bits, as it has everywhere that a
+// server runs.
+func (d *decoder) take(n int, field string) []byte {
+	if d.err != nil {
+		return nil
+	}
+	if n > len(d.rest) {
+		d.err = errMalformed.WithMessage("the payload ends within %s (record %d): it takes %d bytes, %d are left", field, d.record, n, len(d.rest))
+		return nil
+	}
+	taken := d.rest[:n:n]
+	d.rest = d.rest[n:]
+	return taken
+}
+
+func (d *decoder) u32(field string) uint32 {
+	if b := d.take(4, field); b != nil {
+		return binary.BigEndian.Uint32(b)
+	}
+	return 0
+}
+
+func (d *decoder) u64(field string) uint64 {
+	if b := d.take(8, field); b != nil {
+		return binary.BigEndian.Uint64(b)
+	}
+	return 0
+}
+
+// bytes reads bytes with their length before them; they are never nil but after
+// an error.
+func (d *decoder) bytes(field string) []byte {
+	n := d.u32(field)
+	return d.take(int(n), field)
+}
+
+// nullable reads bytes with their length before them, nil when it is -1.
+func (d *decoder) nullable(field string) []byte {
+	n := int32(d.u32(field))
+	switch {
+	case d.err != nil, n == -1:
+		return nil
+	case n < 0:
+		d.err = errMalformed.WithMessage("%s (record %d) must be -1 or more, got %d", field, d.record, n)
+		return nil
+	default:
+		return d.take(int(n), field)
+	}
+}

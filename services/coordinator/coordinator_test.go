@@ -67,6 +67,7 @@ type process struct {
 	service  *coordinator.Service
 	metadata coordinatorv1.MetadataServiceClient
 	offsets  coordinatorv1.OffsetServiceClient
+	groups   coordinatorv1.GroupServiceClient
 	stop     func()
 }
 
@@ -117,6 +118,7 @@ func (c *cluster) startWith(cfg coordinator.Config, id string, roles ...string) 
 			p.service.Register(local)
 			p.metadata = coordinatorv1.NewMetadataServiceClient(local)
 			p.offsets = coordinatorv1.NewOffsetServiceClient(local)
+			p.groups = coordinatorv1.NewGroupServiceClient(local)
 			lived.Go("coordinator", p.service.Run)
 		}
 	}

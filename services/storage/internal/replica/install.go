@@ -63,7 +63,7 @@ func (r *Replica) install(ready raft.Ready) error {
 	if err := r.log.Install(stage, ready.HardState); err != nil {
 		return fmt.Errorf("install snapshot at %d: %w", metadata.GetIndex(), err)
 	}
-	if err := r.state.unmarshal(stage.Manifest().GetState()); err != nil {
+	if err := r.restore(stage.Manifest().GetState()); err != nil {
 		return err
 	}
 	if hard := ready.HardState; hard != nil {

@@ -9,7 +9,7 @@ import (
 
 // point is the applied state as the log keeps it.
 func (r *Replica) point() (*raftlog.Point, error) {
-	state, err := r.state.marshal()
+	state, err := r.save()
 	if err != nil {
 		return nil, fmt.Errorf("encode state of %s: %w", r.options.Key, err)
 	}

@@ -30,6 +30,9 @@ func batchEnd(header []byte) int64 {
 	return int64(binary.BigEndian.Uint64(header)) + int64(binary.BigEndian.Uint32(header[23:])) + 1
 }
 
+// hasProducer tells whether a header names a producer.
+func hasProducer(header []byte) bool { return header[43]&0x80 == 0 }
+
 // batchRecords returns the number of records that a header tells.
 func batchRecords(header []byte) int { return int(binary.BigEndian.Uint32(header[57:])) }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
+	"github.com/sluiceio/sluice/services/storage/internal/producer"
 )
 
 // NoOwner is the owner epoch of a proposal that has none.
@@ -18,8 +19,19 @@ type Proposal struct {
 	Command *persistv1.Command
 	// OwnerEpoch is checked against the fence; NoOwner is no owner.
 	OwnerEpoch int64
+	// Producer is set when the batches are of an idempotent producer.
+	Producer *Sequenced
 	// Done is called once, by the replica's owner. It must not block.
 	Done func(Result)
+}
+
+// Sequenced says who numbered the batches of a proposal.
+type Sequenced struct {
+	// Batches are what the batches' headers say, in their order; all of one
+	// producer. Of Kafka's kind there is one.
+	Batches []producer.Batch
+	// Guard is needed for batches of a wide producer; see Prepare.
+	Guard producer.Guard
 }
 
 // Result is the answer to a proposal.
@@ -31,6 +43,10 @@ type Result struct {
 	BaseOffset, EndOffset int64
 	// StartOffset is the partition's start offset when it was applied.
 	StartOffset int64
+	// Duplicate tells that the batch had been appended before, at BaseOffset and,
+	// where topics have it, AppendTime; nothing was written.
+	Duplicate  bool
+	AppendTime int64
 	// WriteBegan and WriteEnded enclose the write and the sync that made it
 	// durable on this replica.
 	WriteBegan, WriteEnded time.Time
@@ -42,6 +58,9 @@ type pending struct {
 	// last is the index of its last entry, term the term of all.
 	last, term uint64
 	base, end  int64
+	// duplicate is set when the entry was there before.
+	duplicate  bool
+	appendTime int64
 	// Set when its entries are durable here.
 	began, ended time.Time
 }

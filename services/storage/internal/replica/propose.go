@@ -29,11 +29,24 @@ func (r *Replica) Propose(proposals []*Proposal) (err error) {
 		offset  = r.log.NextOffset()
 		entries = make([]*raftpb.Entry, 0, len(proposals))
 		began   = len(r.waiting)
+		flying  = r.ahead.Len()
+		now     = r.options.Now().UnixMilli()
 	)
 	for _, p := range proposals {
 		if p.OwnerEpoch != NoOwner {
 			if fence := max(r.state.OwnerEpoch, r.fenceInFlight); p.OwnerEpoch < fence {
 				p.Done(Result{Err: &FencedError{Epoch: p.OwnerEpoch, Fence: fence}})
+				continue
+			}
+		}
+		if p.Producer != nil {
+			verdict, err := r.checkProducer(p.Producer, now)
+			if err != nil {
+				p.Done(Result{Err: err})
+				continue
+			}
+			if verdict.Duplicate {
+				r.waiting = append(r.waiting, r.original(p, verdict, last+uint64(len(entries))))
 				continue
 			}
 		}
@@ -46,7 +59,11 @@ func (r *Replica) Propose(proposals []*Proposal) (err error) {
 			}
 			entries = append(entries, &raftpb.Entry{Data: data})
 		}
-		for _, batch := range p.Batches {
+		for i, batch := range p.Batches {
+			if p.Producer != nil {
+				p.Producer.Batches[i].Offset = offset
+				r.ahead.Add(p.Producer.Batches[i], now)
+			}
 			recordbatch.Stamp(batch, offset, int32(r.term))
 			header := batch[:recordbatch.HeaderSize:recordbatch.HeaderSize]
 			offset = batchEnd(header)
@@ -58,6 +75,8 @@ func (r *Replica) Propose(proposals []*Proposal) (err error) {
 		})
 	}
 	if len(entries) == 0 {
+		// Duplicates may be answered already.
+		r.answer()
 		return nil
 	}
 	defer r.recoverPanic(&err)
@@ -69,6 +88,7 @@ func (r *Replica) Propose(proposals []*Proposal) (err error) {
 	}
 	// Dropped: nothing was appended.
 	clear(r.stash)
+	r.ahead.Cut(flying, now)
 	dropped := r.waiting[began:]
 	r.waiting = r.waiting[:began:began]
 	refusal := fmt.Errorf("%w: %w", ErrNotLeader, err)

@@ -73,6 +73,7 @@ func (r *Replica) softState(soft *raft.SoftState) {
 		r.serves = false
 		if wasLeader {
 			r.fenceInFlight = 0
+			r.ahead.Clear()
 			r.dropWaiting(fmt.Errorf("%w: leadership went", ErrUnknownOutcome))
 		}
 	}
@@ -221,6 +222,7 @@ func (r *Replica) applyEntry(entry *raftpb.Entry) error {
 				return fmt.Errorf("batch at offset %d below the high watermark %d", base, r.highWatermark)
 			}
 			r.highWatermark = batchEnd(data)
+			return r.applyProducer(data)
 		default:
 			command, err := unmarshalCommand(data)
 			if err != nil {
@@ -242,6 +244,7 @@ func (r *Replica) answer() {
 		p := &r.waiting[done]
 		p.proposal.Done(Result{
 			BaseOffset: p.base, EndOffset: p.end, StartOffset: r.state.StartOffset,
+			Duplicate: p.duplicate, AppendTime: p.appendTime,
 			WriteBegan: p.began, WriteEnded: p.ended,
 		})
 		r.waiting[done] = pending{}

@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 
+	"github.com/sluiceio/sluice/services/storage/internal/producer"
 	"github.com/sluiceio/sluice/services/storage/internal/raftlog"
 )
 
@@ -36,8 +37,11 @@ type Options struct {
 	ID     uint64
 	Log    *raftlog.Log
 	Logger *slog.Logger
-	// Now gives the time for measurements.
+	// Now gives the time for measurements, and for when a producer was last heard
+	// of.
 	Now func() time.Time
+	// Producers bounds what is remembered of producers.
+	Producers producer.Bounds
 	// FlushEvery is how many records a sole replica may acknowledge before a
 	// sync. 0 and 1 sync before each acknowledgement; so does a replica that has
 	// others, whatever is set, since Raft cannot live with less.
@@ -66,6 +70,9 @@ type Replica struct {
 	applied       uint64
 	commit        uint64
 	state         State
+	// ahead is the producers of the applied state, and on top of them, while this
+	// replica leads, those of the batches that are appended and not applied.
+	ahead producer.Ahead
 	// highWatermark is the offset after the last applied batch.
 	highWatermark int64
 	// fenceInFlight is the highest fence that was proposed in this leadership;
@@ -109,10 +116,8 @@ func New(options Options) (r *Replica, err error) {
 		stash:   map[entryID][]byte{},
 		role:    raft.StateFollower,
 	}
-	if len(recovered.State) > 0 {
-		if err := r.state.unmarshal(recovered.State); err != nil {
-			return nil, fmt.Errorf("open replica %s: %w", options.Key, err)
-		}
+	if err := r.restore(recovered.State); err != nil {
+		return nil, fmt.Errorf("open replica %s: %w", options.Key, err)
 	}
 	if r.highWatermark, err = r.log.OffsetAt(r.applied); err != nil {
 		return nil, fmt.Errorf("open replica %s: %w", options.Key, err)
@@ -285,6 +290,7 @@ func (r *Replica) fail(err error) {
 	}
 	r.dropWaiting(fmt.Errorf("%w: %w", ErrUnknownOutcome, err))
 	clear(r.stash)
+	r.ahead.Clear()
 	r.discardStage()
 	r.serves = false
 	r.role, r.leader = raft.StateFollower, 0

@@ -45,6 +45,7 @@ type sim struct {
 	installs, crashes int
 	// crashPercent of all runs meet a crash at one of their file operations.
 	crashPercent int
+	producers    []*simProducer
 }
 
 type simMessage struct {
@@ -82,6 +83,7 @@ func newSim(t *testing.T, seed uint64, replicas int) *sim {
 		s.start(n, log)
 		s.nodes = append(s.nodes, n)
 	}
+	s.addProducers()
 	return s
 }
 
@@ -311,6 +313,8 @@ func (s *sim) step() {
 		if lost.message.Raft.GetType() == raftpb.MsgSnap {
 			s.reportSnapshot(lost.message, false)
 		}
+	case p < 70:
+		s.produce()
 	case p < 80:
 		for _, leader := range s.nodes {
 			if leader.r.View().Serves {
@@ -400,7 +404,9 @@ func (s *sim) check() {
 // replicas ever show different batches at one offset. Tried: sending append
 // responses before the sync, a leader that serves before its own term is applied,
 // answering proposals of a lost leadership by their index alone, and keeping the
-// stash after a message each make it fail.
+// stash after a message each make it fail; so do, for producers, checking against
+// the applied state alone, keeping what is under way when leadership goes, and
+// points without producers.
 func TestRandomHistories(t *testing.T) {
 	histories := uint64(300)
 	if testing.Short() {
@@ -422,7 +428,10 @@ func TestRandomHistories(t *testing.T) {
 				s.step()
 			}
 			s.settle()
+			s.finishProducers()
+			s.settle()
 			s.check()
+			s.checkProducers()
 			acked, installs, crashes = acked+len(s.acked), installs+s.installs, crashes+s.crashes
 		})
 	}

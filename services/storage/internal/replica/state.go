@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
+	"github.com/sluiceio/sluice/services/storage/internal/producer"
 )
 
 // commandTag is the first byte of a Raft entry that carries a command. It is on
@@ -14,7 +15,8 @@ import (
 const commandTag = 0xC1
 
 // State is what follows from the log by applying it, the same on every replica
-// at the same index.
+// at the same index. The producers follow from it, too, and stand apart: a View
+// has no copy of them.
 type State struct {
 	// StartOffset is the first offset that readers see.
 	StartOffset int64
@@ -36,19 +38,27 @@ func (s *State) apply(command *persistv1.Command) error {
 	return nil
 }
 
-func (s *State) marshal() ([]byte, error) {
+// save encodes the applied state, and the producers with it, for points.
+func (r *Replica) save() ([]byte, error) {
 	return proto.Marshal(&persistv1.ReplicaState{
-		StartOffset: s.StartOffset,
-		OwnerEpoch:  s.OwnerEpoch,
+		StartOffset: r.state.StartOffset,
+		OwnerEpoch:  r.state.OwnerEpoch,
+		Producers:   r.ahead.Table.Encode(r.options.Now().UnixMilli()),
 	})
 }
 
-func (s *State) unmarshal(b []byte) error {
+// restore takes over what save encoded, here or on another replica.
+func (r *Replica) restore(b []byte) error {
 	var message persistv1.ReplicaState
 	if err := proto.Unmarshal(b, &message); err != nil {
 		return fmt.Errorf("replica state: %w", err)
 	}
-	s.StartOffset, s.OwnerEpoch = message.GetStartOffset(), message.GetOwnerEpoch()
+	table, err := producer.Decode(r.options.Producers, message.GetProducers())
+	if err != nil {
+		return fmt.Errorf("replica state: %w", err)
+	}
+	r.state = State{StartOffset: message.GetStartOffset(), OwnerEpoch: message.GetOwnerEpoch()}
+	r.ahead = producer.Ahead{Table: table}
 	return nil
 }
 

@@ -260,6 +260,8 @@ func TestGRPCServesThePublicServicesAlone(t *testing.T) {
 func TestGrantsHoldOnBothDoors(t *testing.T) {
 	cluster := clustertest.New(t, "a")
 	s := startOn(t, cluster)
+	// The group is the reader's from a time when it could read everything.
+	cluster.Registry.Require(map[string]*registryv1.Principal{"": {Id: "key_2", Admin: true}})
 	s.steps(t, create("orders.eu", "1"), create("secret", "1"), step{"POST", "/groups/g/commit", `{"topic":"secret","partition":0,"offset":1}`, 204, ""},
 		step{"POST", "/groups/g/commit", `{"topic":"orders.eu","partition":0,"offset":1}`, 204, ""})
 	cluster.Registry.Require(map[string]*registryv1.Principal{
@@ -296,6 +298,11 @@ func TestGrantsHoldOnBothDoors(t *testing.T) {
 		{"DELETE", "/topics/orders.xx", "", 401, 403, 403, 404},
 		{"POST", "/groups/g/commit", `{"topic":"secret","partition":0,"offset":1}`, 401, 403, 403, 204},
 		{"GET", "/groups/g/consume?topic=secret&partition=0", "", 401, 403, 403, 200},
+		{"GET", "/groups/g/offsets", "", 401, 200, 403, 200},
+		{"POST", "/groups/g/join", `{"topics":["orders.eu"]}`, 401, 200, 403, 200},
+		{"POST", "/groups/g/heartbeat", `{"member_id":"m","generation":1}`, 401, 200, 403, 200},
+		{"POST", "/groups/g/leave", `{"member_id":"m"}`, 401, 204, 403, 204},
+		{"POST", "/admin/reset-offsets", `{"topic":"none"}`, 401, 403, 403, 404},
 		{"POST", "/admin/run-retention", "", 401, 403, 403, 204},
 		{"POST", "/admin/run-compaction", "", 401, 403, 403, 204},
 		{"GET", "/metrics", "", 401, 200, 200, 200},

@@ -53,6 +53,7 @@ func New(tb testing.TB, nodes ...string) *Cluster {
 	central := rpc.NewLocal(options)
 	coordinatorv1.RegisterMetadataServiceServer(central, c.Coordinator)
 	coordinatorv1.RegisterOffsetServiceServer(central, c.Coordinator.offsets)
+	coordinatorv1.RegisterGroupServiceServer(central, c.Coordinator.Groups)
 	registryv1.RegisterAuthServiceServer(central, c.Registry)
 	c.mu.conns[CoordinatorNode] = central
 	for _, node := range nodes {

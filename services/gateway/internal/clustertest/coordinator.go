@@ -15,9 +15,10 @@ import (
 	"github.com/sluiceio/sluice/services/kit/errs"
 )
 
-// Coordinator keeps topics and committed offsets in memory.
+// Coordinator keeps topics, groups and committed offsets in memory.
 type Coordinator struct {
 	coordinatorv1.UnimplementedMetadataServiceServer
+	Groups  *Groups
 	offsets *offsets
 
 	mu struct {
@@ -37,6 +38,7 @@ type Coordinator struct {
 
 func newCoordinator(nodes []string) *Coordinator {
 	c := &Coordinator{offsets: &offsets{}}
+	c.Groups = newGroups(c)
 	c.mu.topics = make(map[string]*coordinatorv1.Topic)
 	c.mu.streams = make(map[chan *coordinatorv1.WatchMetadataResponse]bool)
 	c.mu.revision = 1
@@ -102,6 +104,13 @@ func (c *Coordinator) Topic(name string) *coordinatorv1.Topic {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return proto.CloneOf(c.mu.topics[name])
+}
+
+// names are those of all topics, sorted.
+func (c *Coordinator) names() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Sorted(maps.Keys(c.mu.topics))
 }
 
 func (c *Coordinator) sendLocked(change *coordinatorv1.WatchMetadataResponse) {
@@ -263,7 +272,65 @@ type offsets struct {
 	mu struct {
 		sync.Mutex
 		groups map[string]map[offsetKey]*coordinatorv1.CommittedOffset
+		// owners of groups by name.
+		owners map[string]string
 	}
+}
+
+// check refuses the group of another.
+func (o *offsets) check(caller *coordinatorv1.Caller, group string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.checkLocked(caller, group)
+}
+
+func (o *offsets) checkLocked(caller *coordinatorv1.Caller, group string) error {
+	if caller.GetOwner() == "" {
+		return errs.New(errs.InvalidArgument, "NO_CALLER", "no caller")
+	}
+	if owner := o.mu.owners[group]; owner != "" && owner != caller.GetOwner() && !caller.GetAdmin() {
+		return errs.New(errs.PermissionDenied, "GROUP_OF_ANOTHER_KEY", "the group %q belongs to another key", group)
+	}
+	return nil
+}
+
+// claim makes a group the caller's, if it is nobody's.
+func (o *offsets) claim(caller *coordinatorv1.Caller, group string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.claimLocked(caller, group)
+}
+
+func (o *offsets) claimLocked(caller *coordinatorv1.Caller, group string) error {
+	if err := o.checkLocked(caller, group); err != nil {
+		return err
+	}
+	if o.mu.owners == nil {
+		o.mu.owners = make(map[string]string)
+	}
+	if o.mu.owners[group] == "" {
+		o.mu.owners[group] = caller.GetOwner()
+	}
+	return nil
+}
+
+// reset moves all offsets on a topic.
+func (o *offsets) reset(topic string, to []int64) (groups, entries int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, offsets := range o.mu.groups {
+		before := entries
+		for key, c := range offsets {
+			if key.topic == topic {
+				c.Offset = to[key.partition]
+				entries++
+			}
+		}
+		if entries > before {
+			groups++
+		}
+	}
+	return groups, entries
 }
 
 type offsetKey struct {
@@ -275,6 +342,9 @@ type offsetKey struct {
 func (o *offsets) CommitOffsets(_ context.Context, req *coordinatorv1.CommitOffsetsRequest) (*coordinatorv1.CommitOffsetsResponse, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if err := o.claimLocked(req.GetCaller(), req.GetGroup()); err != nil {
+		return nil, err
+	}
 	if o.mu.groups == nil {
 		o.mu.groups = make(map[string]map[offsetKey]*coordinatorv1.CommittedOffset)
 	}
@@ -291,6 +361,9 @@ func (o *offsets) CommitOffsets(_ context.Context, req *coordinatorv1.CommitOffs
 func (o *offsets) FetchOffsets(_ context.Context, req *coordinatorv1.FetchOffsetsRequest) (*coordinatorv1.FetchOffsetsResponse, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if err := o.checkLocked(req.GetCaller(), req.GetGroup()); err != nil {
+		return nil, err
+	}
 	return &coordinatorv1.FetchOffsetsResponse{Offsets: o.listLocked(req.GetGroup(), req.GetTopicIds())}, nil
 }
 
@@ -300,7 +373,7 @@ func (o *offsets) ListOffsets(context.Context, *coordinatorv1.ListOffsetsRequest
 	defer o.mu.Unlock()
 	resp := &coordinatorv1.ListOffsetsResponse{}
 	for group := range o.mu.groups {
-		resp.Groups = append(resp.Groups, &coordinatorv1.ListOffsetsResponse_GroupOffsets{Group: group, Offsets: o.listLocked(group, nil)})
+		resp.Groups = append(resp.Groups, &coordinatorv1.ListOffsetsResponse_GroupOffsets{Group: group, Owner: o.mu.owners[group], Offsets: o.listLocked(group, nil)})
 	}
 	return resp, nil
 }

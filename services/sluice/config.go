@@ -80,6 +80,10 @@ func (c *Config) RegisterFlags(fs *pflag.FlagSet) {
 		fs.BoolVar(&c.Gateway.AllowRemoteUnauthenticated, "allow-remote-unauthenticated", false,
 			"let other machines in although callers need no key: they may do everything")
 	}
+	if runs := roles(c.Roles); runs.has(Gateway) && !runs.has(Registry) {
+		// The registry's own says the same to both.
+		c.Registry.RegisterFlags(fs)
+	}
 	c.Obs.RegisterFlags(fs)
 	for _, service := range c.services() {
 		service.RegisterFlags(fs)
@@ -134,6 +138,9 @@ func (c *Config) Validate() error {
 	if runs := roles(c.Roles); runs.has(Storage) && runs.has(Gateway) {
 		expect(c.Storage.MaxMessageBytes >= c.Gateway.MaxRecordBytes+batchOverhead,
 			"--max-message-bytes is %d, too small for a record of --max-record-bytes, %d", c.Storage.MaxMessageBytes, c.Gateway.MaxRecordBytes)
+	}
+	if runs := roles(c.Roles); runs.has(Gateway) && !runs.has(Registry) {
+		faults = append(faults, c.Registry.Validate())
 	}
 	faults = append(faults, c.Obs.Validate())
 	for _, service := range c.services() {

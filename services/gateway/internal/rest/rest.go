@@ -110,10 +110,11 @@ func New(cfg Config, deps Deps) (http.Handler, error) {
 		}
 	}
 	d := &door{
-		logger: deps.Logger,
-		routes: routes,
-		mux:    mux,
-		bodies: newBodies(cfg.MaxBodyBytes, deps.Budget),
+		logger:  deps.Logger,
+		backend: deps.Backend,
+		routes:  routes,
+		mux:     mux,
+		bodies:  newBodies(cfg.MaxBodyBytes, deps.Budget),
 		plain: map[string]http.HandlerFunc{
 			"/healthz": healthz(deps.Backend),
 			"/readyz":  readyz(deps.Ready),
@@ -147,11 +148,12 @@ func credentials(_ context.Context, r *http.Request) metadata.MD {
 
 // door finds the route of a request.
 type door struct {
-	logger *slog.Logger
-	routes []*route
-	mux    *runtime.ServeMux
-	bodies *bodies
-	plain  map[string]http.HandlerFunc
+	logger  *slog.Logger
+	backend *backend.Backend
+	routes  []*route
+	mux     *runtime.ServeMux
+	bodies  *bodies
+	plain   map[string]http.HandlerFunc
 }
 
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -176,6 +178,12 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Pattern = matched.pattern
 
+	// Before anything of the request is looked at: whoever has no key gets no
+	// memory for a body either. The service behind asks once more, who it is for.
+	if _, err := callerOf(r, d.backend); err != nil {
+		writeFailure(r.Context(), d.logger, w, err)
+		return
+	}
 	x := &exchange{route: matched, params: params}
 	if err := x.checkPath(); err != nil {
 		writeError(w, http.StatusBadRequest, err.Error())

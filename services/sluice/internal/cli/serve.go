@@ -6,6 +6,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,7 +66,7 @@ func runNode(ctx context.Context, cfg sluice.Config, logger *slog.Logger, out io
 	}
 	err = node.Run(ctx, func() {
 		logger.InfoContext(ctx, "ready", "took", time.Since(began).Round(time.Millisecond).String())
-		greet(out, node)
+		greet(out, node, cfg)
 	})
 	if err != nil {
 		return err
@@ -74,7 +76,7 @@ func runNode(ctx context.Context, cfg sluice.Config, logger *slog.Logger, out io
 }
 
 // greet tells where the node is reached and what to try next.
-func greet(out io.Writer, node *sluice.Node) {
+func greet(out io.Writer, node *sluice.Node, cfg sluice.Config) {
 	doors := node.Doors()
 	fmt.Fprintf(out, "sluice is ready: node %s\n", node.ID())
 	if grpc := doors["grpc"]; grpc != "" {
@@ -84,15 +86,36 @@ func greet(out io.Writer, node *sluice.Node) {
 	if http == "" {
 		return
 	}
-	fmt.Fprintf(out, "  HTTP/JSON  http://%s\n", http)
+	url, curl := "http://"+http, "curl -s"
+	if cfg.Gateway.TLSCert != "" {
+		url, curl = "https://"+http, "curl -s --cacert "+shellWord(cfg.Gateway.TLSCert)
+	}
+	fmt.Fprintf(out, "  HTTP/JSON  %s\n", url)
+	if cfg.Gateway.Authenticated {
+		key := filepath.Join(cfg.DataDir, "bootstrap.key")
+		curl += ` -H "X-Es-Key: $(cat ` + shellWord(key) + `)"`
+		if _, err := os.Stat(key); err == nil {
+			fmt.Fprintf(out, "\nThe first administrator's key is in %s. Make real ones with it, then\ndelete the file.\n", key)
+		}
+	}
 	fmt.Fprintf(out, `
 Try, in another terminal:
 
-  curl -s -X POST %[1]s/topics -H 'content-type: application/json' \
+  %[2]s -X POST %[1]s/topics -H 'content-type: application/json' \
     -d '{"name":"orders","partitions":2}'
-  curl -s -X POST %[1]s/topics/orders/produce -H 'content-type: application/json' \
+  %[2]s -X POST %[1]s/topics/orders/produce -H 'content-type: application/json' \
     -d '{"records":[{"key":"user-1","value":"checkout"},{"key":"user-2","value":"signup"}]}'
-  curl -s '%[1]s/topics/orders/consume?partition=0&offset=0'
+  %[2]s '%[1]s/topics/orders/consume?partition=0&offset=0'
 
-`, http)
+`, url, curl)
 }
+
+// shellWord quotes a path for a shell where that is needed.
+func shellWord(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !strings.ContainsRune(plainInShell, r) }) {
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	return s
+}
+
+const plainInShell = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:@%"

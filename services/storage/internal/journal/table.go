@@ -163,6 +163,8 @@ func (t *Table) Apply(record *persistv1.JournalRecord) error {
 		return t.applyPoint(kind.Point)
 	case *persistv1.JournalRecord_Checkpoint:
 		return t.applyCheckpoint(kind.Checkpoint)
+	case *persistv1.JournalRecord_Swap:
+		return t.applySwap(kind.Swap)
 	default:
 		return fmt.Errorf("%w: a record of a kind that is not known", ErrVersion)
 	}

@@ -116,7 +116,8 @@ func (n *Node) Remove(ids []uuid.UUID) error {
 	}
 	for _, id := range ids {
 		var closed []<-chan struct{}
-		for _, p := range n.forget(id) {
+		ended := n.forget(id)
+		for _, p := range ended {
 			closed = append(closed, p.abandon())
 		}
 		deleted := make(chan struct{})
@@ -125,6 +126,9 @@ func (n *Node) Remove(ids []uuid.UUID) error {
 			defer n.deleted(id, deleted)
 			for _, done := range closed {
 				<-done
+			}
+			for _, p := range ended {
+				p.awaitCleaning()
 			}
 			if err := n.options.FS.RemoveAll(n.topicFolder(id.String())); err != nil {
 				n.options.Logger.Error("deleting a removed topic failed; it is tried again at the next start",

@@ -15,7 +15,7 @@ func (p *Partition) retain(ctx context.Context) error {
 	if err != nil || log == nil {
 		return err
 	}
-	segments := sealedOf(log)
+	segments, _ := sealedOf(log)
 	if len(segments) == 0 {
 		return nil
 	}
@@ -38,10 +38,10 @@ func (p *Partition) retain(ctx context.Context) error {
 }
 
 // sealedOf returns the segments of a log that has sealed ones, the active one
-// last.
-func sealedOf(log *raftlog.Log) []retain.Segment {
+// last, and what the log told of them.
+func sealedOf(log *raftlog.Log) ([]retain.Segment, []raftlog.SegmentStat) {
 	if n, _ := log.Size(); n < 2 {
-		return nil
+		return nil, nil
 	}
 	stats := log.Stats().Segments
 	segments := make([]retain.Segment, len(stats))
@@ -52,5 +52,5 @@ func sealedOf(log *raftlog.Log) []retain.Segment {
 			CleanTo: s.CleanTo, HorizonMs: s.HorizonMs,
 		}
 	}
-	return segments
+	return segments, stats
 }

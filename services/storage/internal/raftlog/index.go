@@ -36,7 +36,7 @@ type indexTail struct {
 }
 
 func indexOf(s journal.Segment) segment.IndexOf {
-	return segment.IndexOf{Base: s.Base, FirstIndex: s.FirstIndex}
+	return segment.IndexOf{Base: s.Base, FirstIndex: s.FirstIndex, Generation: s.Generation}
 }
 
 // startIndex begins the index of an active segment at its end, after n entries

@@ -70,7 +70,7 @@ func (l *Log) seek(s journal.Segment, earlier func(segment.IndexEntry) bool, ski
 	}
 	defer l.o.Files.release(f)
 	n := 0
-	at, err := segment.Walk(f, s.Size, from.At, func(b segment.Batch) bool {
+	at, err := walk(f, s, from.At, func(b segment.Batch) bool {
 		n++
 		return skip(b)
 	})

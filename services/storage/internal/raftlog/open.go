@@ -41,7 +41,11 @@ func (l *Log) open() error {
 	if torn > 0 {
 		l.warn("torn journal was cut", "bytes", torn)
 	}
-	beyond, activeSize, err := l.tidy()
+	names, err := l.finishSwaps()
+	if err != nil {
+		return err
+	}
+	beyond, activeSize, err := l.tidy(names)
 	if err != nil {
 		return err
 	}
@@ -122,17 +126,14 @@ func (l *Log) consecutive() error {
 
 // leftover names the files that a crash leaves and that nobody needs.
 func leftover(name string) bool {
-	return name == journal.NewName || strings.HasSuffix(name, newIndexSuffix)
+	_, _, rewritten := parseRewritten(name)
+	return rewritten || name == journal.NewName || strings.HasSuffix(name, newIndexSuffix)
 }
 
-// tidy compares the folder with the table. It removes what crashes may leave,
+// tidy compares the names in the folder with the table. It removes what crashes may leave,
 // and returns the bases of segments that a cut under way is to remove, and the
 // size of the active segment's log file.
-func (l *Log) tidy() (beyond []int64, activeSize int64, err error) {
-	names, err := l.o.FS.List(l.o.Dir)
-	if err != nil {
-		return nil, 0, fmt.Errorf("list folder: %w", err)
-	}
+func (l *Log) tidy(names []string) (beyond []int64, activeSize int64, err error) {
 	known := map[int64]*journal.Segment{}
 	t := l.table()
 	for i := range t.Segments {
@@ -151,6 +152,8 @@ func (l *Log) tidy() (beyond []int64, activeSize int64, err error) {
 			err = l.remove(name) // dropped before the crash
 		case s == nil && t.Cut != nil && base > t.Cut.Base:
 			beyond = appendNew(beyond, base)
+		case s == nil && l.merged(base):
+			err = l.remove(name)
 		case s == nil:
 			err = l.removeEmpty(name)
 		case suffix == segment.LogSuffix:

@@ -40,7 +40,7 @@ func (l *Log) Read(offset, bound int64, maxBytes int) (Chunk, error) {
 			return Chunk{}, err
 		}
 		if !ok || at >= bound {
-			return Chunk{Next: at}, nil
+			return Chunk{Next: max(offset, min(at, bound))}, nil
 		}
 		c, err := l.readIn(s, at, bound, maxBytes)
 		if err != nil {
@@ -111,8 +111,11 @@ func (l *Log) readIn(s journal.Segment, offset, bound int64, maxBytes int) (Chun
 			return Chunk{}, err
 		}
 	}
-	if at.Position >= s.Size || at.Offset >= bound {
-		return Chunk{Next: max(offset, at.Offset)}, nil
+	switch {
+	case at.Position >= s.Size:
+		return Chunk{Next: s.NextOffset}, nil // nothing is left after a gap
+	case at.Offset >= bound:
+		return Chunk{Next: max(offset, min(at.Offset, bound))}, nil
 	}
 	f, err := l.openLog(s.Base)
 	if err != nil {
@@ -126,6 +129,9 @@ func (l *Log) readIn(s journal.Segment, offset, bound int64, maxBytes int) (Chun
 	n, next, err := l.checkBatches(s, at, b, bound)
 	if err != nil {
 		return Chunk{}, err
+	}
+	if n == 0 {
+		return Chunk{Next: max(offset, min(next, bound))}, nil
 	}
 	l.reads.remember(s.Base, segment.At{Position: at.Position + int64(n), Offset: next})
 	return Chunk{Bytes: b[:n:n], Next: next}, nil
@@ -165,15 +171,19 @@ func readFull(r io.ReaderAt, b []byte, position int64) error {
 
 // checkBatches says how many bytes of b, which begin at a place of a segment, are
 // whole batches with a base below bound, and what offset comes after them. There
-// is at least one, or the log is damaged.
+// is at least one, or the log is damaged; but that compaction may have left none
+// between a place and bound.
 func (l *Log) checkBatches(s journal.Segment, at segment.At, b []byte, bound int64) (n int, next int64, err error) {
 	verify := !l.reads.verified(s.Base, at.Position, at.Position+int64(len(b)))
 	spans := l.spansNow()
 	next = at.Offset
 	for n+segment.HeaderSize <= len(b) {
 		h, err := recordbatch.ParseHeader(b[n:])
-		if err != nil || h.BaseOffset != next || h.NextOffset() > s.NextOffset || h.LeaderEpoch != epochAt(spans, h.BaseOffset) {
+		if err != nil || h.BaseOffset < next || h.BaseOffset > next && s.Generation == 0 || h.NextOffset() > s.NextOffset || h.LeaderEpoch != epochAt(spans, h.BaseOffset) {
 			return 0, 0, damagedAt(s, at.Position+int64(n))
+		}
+		if h.BaseOffset >= bound && n == 0 {
+			return 0, h.BaseOffset, nil
 		}
 		if h.BaseOffset >= bound || h.Size() > len(b)-n {
 			break

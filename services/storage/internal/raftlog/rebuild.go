@@ -61,7 +61,7 @@ func (l *Log) deriveIndex(s journal.Segment) ([]segment.IndexEntry, error) {
 	b := segment.NewIndexBuilder(indexOf(s), l.o.Limits().IndexInterval, 0, -1, -1)
 	var entries []segment.IndexEntry
 	between := uint64(0)
-	_, err = segment.Walk(f, s.Size, startOf(s), func(batch segment.Batch) bool {
+	_, err = walk(f, s, startOf(s), func(batch segment.Batch) bool {
 		index := t.BatchIndex(batch.Index + between)
 		between, batch.Index = index-batch.Index, index
 		if e, due := b.Add(batch); due {

@@ -131,6 +131,9 @@ func (s *Stage) verify(x journal.Segment) error {
 	if err != nil {
 		return fmt.Errorf("verify stage: %w", err)
 	}
+	if x.Generation > 0 {
+		return s.verifyGaps(f, size, x)
+	}
 	expect := func(at segment.At) (uint64, int32, bool) {
 		return at.Index, epochAt(s.table.Spans, at.Offset), true
 	}

@@ -107,7 +107,7 @@ func (l *Log) bounded(s journal.Segment, bound int64) (journal.Segment, error) {
 	}
 	defer l.o.Files.release(f)
 	b := segment.NewIndexBuilder(indexOf(s), 0, 0, e.MaxTimestamp, e.MaxTimestampOffset)
-	_, err = segment.Walk(f, s.Size, e.At, func(batch segment.Batch) bool {
+	_, err = walk(f, s, e.At, func(batch segment.Batch) bool {
 		if batch.Header.BaseOffset >= bound {
 			return false
 		}

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -53,6 +54,27 @@ func (r *Replica) Trim() (segments int, bytes int64, err error) {
 		r.fail(err)
 	}
 	return segments, bytes, err
+}
+
+// Swap puts segments that compaction has written in the place of old ones. That
+// they are not what they were any more is raftlog.ErrReplaced and no failure of
+// the replica.
+func (r *Replica) Swap(w *raftlog.Rewriting) error {
+	if r.err != nil {
+		return r.err
+	}
+	point, err := r.point()
+	if err == nil {
+		err = r.log.Swap(w, *point)
+	}
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("swap of %s: %w", r.options.Key, err)
+	if !errors.Is(err, raftlog.ErrReplaced) && !errors.Is(err, raftlog.ErrInvalid) {
+		r.fail(err)
+	}
+	return err
 }
 
 // Bury deletes the files of trimmed segments whose grace is over, and tells when

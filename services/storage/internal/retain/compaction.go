@@ -17,8 +17,8 @@ type Compaction struct {
 
 // Work is what compaction is to do.
 type Work struct {
-	// Records of offsets [From, To) are new: older ones of their keys go. From
-	// is To when there are none and tombstones alone are due.
+	// Records of offsets [From, To) are new: older ones of their keys go. What is
+	// below From is clean. From is To when tombstones alone are due.
 	From, To int64
 	// First and Last say which segments are to be written anew: [First, Last).
 	First, Last int
@@ -59,7 +59,7 @@ func (c Compaction) Due(segments []Segment, bound, nowMs int64, asked bool) (Wor
 		if work.First < 0 {
 			work.First = i
 		}
-		work.Last = i + 1
+		work.Last, work.From, work.To = i+1, s.CleanTo, s.CleanTo
 	}
 	return work, work.First >= 0
 }

@@ -34,6 +34,7 @@ type IndexEntry struct {
 type IndexOf struct {
 	Base       int64
 	FirstIndex uint64
+	Generation uint32
 }
 
 // Fits says whether a place can be written relative to the origin, and whether
@@ -52,7 +53,7 @@ func (o IndexOf) appendHead(b []byte) []byte {
 	from := len(b)
 	b = append(b, indexMagic...)
 	b = binary.LittleEndian.AppendUint32(b, indexVersion)
-	b = binary.LittleEndian.AppendUint32(b, 0)
+	b = binary.LittleEndian.AppendUint32(b, o.Generation)
 	b = binary.LittleEndian.AppendUint64(b, uint64(o.Base))
 	b = binary.LittleEndian.AppendUint32(b, o.crc(b[from:]))
 	return binary.LittleEndian.AppendUint32(b, 0)
@@ -125,7 +126,7 @@ func (x IndexReader) CheckHead() error {
 		return fmt.Errorf("%w: no head: %w", ErrBadIndex, err)
 	}
 	if string(b[:]) != string(x.Of.appendHead(nil)) {
-		return fmt.Errorf("%w: not that of segment %d in version %d", ErrBadIndex, x.Of.Base, indexVersion)
+		return fmt.Errorf("%w: not that of segment %d, generation %d, in version %d", ErrBadIndex, x.Of.Base, x.Of.Generation, indexVersion)
 	}
 	return nil
 }

@@ -148,6 +148,17 @@ func Checksum(r io.ReaderAt, b Batch) (bool, error) {
 // stopped: at the batch that visit refused, or the end. It fails with ErrCorrupt
 // on bytes that are no batch.
 func Walk(r io.ReaderAt, size int64, from At, visit func(Batch) bool) (At, error) {
+	return walk(r, size, from, visit, func(base, expected int64) bool { return base == expected })
+}
+
+// WalkGaps is Walk over the batches of a segment that was compacted: offsets may
+// be missing between them. The place of a batch has the offset that it begins
+// with.
+func WalkGaps(r io.ReaderAt, size int64, from At, visit func(Batch) bool) (At, error) {
+	return walk(r, size, from, visit, func(base, least int64) bool { return base >= least })
+}
+
+func walk(r io.ReaderAt, size int64, from At, visit func(Batch) bool, fits func(base, next int64) bool) (At, error) {
 	buf := walkBuffers.Get().(*[walkBuffer]byte)
 	defer walkBuffers.Put(buf)
 	w := &window{r: r, size: size, buf: buf[:]}
@@ -157,9 +168,10 @@ func Walk(r io.ReaderAt, size int64, from At, visit func(Batch) bool) (At, error
 		if err != nil {
 			return at, err
 		}
-		if !ok || h.BaseOffset != at.Offset {
+		if !ok || !fits(h.BaseOffset, at.Offset) {
 			return at, corrupt(at.Position)
 		}
+		at.Offset = h.BaseOffset
 		b := Batch{At: at, Header: h, Raw: raw}
 		if !visit(b) {
 			return at, nil

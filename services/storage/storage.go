@@ -79,6 +79,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		MaxReadHandles:    cfg.MaxReadHandles,
 		IdleAfter:         cfg.IdleAfter,
 		MaxAppendBytes:    cfg.MaxAppendBytes,
+		MaxProducers:      cfg.MaxProducers,
 		Upkeep: node.Upkeep{
 			Intervals: map[node.Pass]time.Duration{
 				node.Retention:  cfg.RetentionInterval,

@@ -21,8 +21,17 @@ type Appending struct {
 // the batches' bytes from then on. It waits for memory as long as ctx lasts;
 // ErrOverloaded when there is none.
 func (p *Partition) Append(ctx context.Context, batches [][]byte, ownerEpoch int64) (*Appending, error) {
+	return p.append(ctx, &replica.Proposal{Batches: batches, OwnerEpoch: ownerEpoch})
+}
+
+// AppendSequenced is Append of batches that a producer has numbered.
+func (p *Partition) AppendSequenced(ctx context.Context, batches [][]byte, by *replica.Sequenced) (*Appending, error) {
+	return p.append(ctx, &replica.Proposal{Batches: batches, OwnerEpoch: replica.NoOwner, Producer: by})
+}
+
+func (p *Partition) append(ctx context.Context, proposal *replica.Proposal) (*Appending, error) {
 	size := 0
-	for _, batch := range batches {
+	for _, batch := range proposal.Batches {
 		size += len(batch)
 	}
 	if int64(size) > p.node.options.MaxAppendBytes {
@@ -32,14 +41,11 @@ func (p *Partition) Append(ctx context.Context, batches [][]byte, ownerEpoch int
 		return nil, fmt.Errorf("%w: %w", ErrOverloaded, err)
 	}
 	a := &Appending{p: p, done: make(chan replica.Result, 1)}
-	p.propose(&replica.Proposal{
-		Batches:    batches,
-		OwnerEpoch: ownerEpoch,
-		Done: func(result replica.Result) {
-			p.node.memory.Release(int64(size))
-			a.done <- result
-		},
-	}, size)
+	proposal.Done = func(result replica.Result) {
+		p.node.memory.Release(int64(size))
+		a.done <- result
+	}
+	p.propose(proposal, size)
 	return a, nil
 }
 

@@ -59,6 +59,8 @@ type Options struct {
 	IdleAfter time.Duration
 	// MaxAppendBytes bounds the bytes of appends that wait or are written.
 	MaxAppendBytes int64
+	// MaxProducers bounds the idempotent producers that a partition remembers.
+	MaxProducers int
 
 	Upkeep Upkeep
 }

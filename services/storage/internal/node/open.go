@@ -10,6 +10,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"github.com/sluiceio/sluice/services/storage/internal/producer"
 	"github.com/sluiceio/sluice/services/storage/internal/raftlog"
 	"github.com/sluiceio/sluice/services/storage/internal/replica"
 )
@@ -43,6 +44,7 @@ func (p *Partition) ownerOpen(create bool) (*replica.Replica, error) {
 		Now:        p.node.options.Now,
 		FlushEvery: p.node.options.FlushEveryRecords,
 		Committed:  p.watchers.wake,
+		Producers:  producer.Bounds{Max: p.node.options.MaxProducers},
 	})
 	if err != nil {
 		return nil, p.ownerRefuse(errors.Join(err, log.Close(nil)))

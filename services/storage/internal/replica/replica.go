@@ -327,6 +327,7 @@ func (r *Replica) publish() {
 		HighWatermark: r.highWatermark,
 		LogEnd:        r.log.NextOffset(),
 		Commit:        r.commit,
+		Producers:     r.ahead.Table.Len(),
 		Sole:          isSole(r.conf, r.options.ID),
 	}
 	view.Last, _ = r.log.LastIndex()

@@ -30,6 +30,8 @@ type View struct {
 	LogEnd int64
 	// Commit and Last are Raft indexes; Commit <= Last.
 	Commit, Last uint64
+	// Producers is how many producers the applied state knows.
+	Producers int
 	// Sole tells that the replica is its group's only member. Then all that is
 	// durable is committed, and it answers reads without an election.
 	Sole bool

@@ -79,9 +79,6 @@ func (s *Service) queue(ctx context.Context, p *node.Partition, origin storagev1
 	default:
 		return nil, fmt.Errorf("%w: origin %d, expected client or coordinator", errInvalid, origin)
 	}
-	if a.Guard != nil {
-		return nil, fmt.Errorf("%w: guards", errUnsupported)
-	}
 	if err := p.CheckEpoch(ctx, epochOf(a.CurrentLeaderEpoch)); err != nil {
 		return nil, err
 	}
@@ -97,12 +94,18 @@ func (s *Service) queue(ctx context.Context, p *node.Partition, origin storagev1
 	}
 	batches := make([][]byte, len(checked.Batches))
 	for i, batch := range checked.Batches {
-		if batch.Header.ProducerID >= 0 {
-			return nil, fmt.Errorf("%w: idempotent and transactional batches", errUnsupported)
-		}
 		batches[i] = batch.Bytes
 	}
-	return p.Append(ctx, batches, ownerEpoch)
+	by, err := sequencedBy(checked.Batches, a.Guard)
+	switch {
+	case err != nil:
+		return nil, err
+	case by == nil:
+		return p.Append(ctx, batches, ownerEpoch)
+	case origin != storagev1.Origin_ORIGIN_CLIENT:
+		return nil, fmt.Errorf("%w: a coordinator's records have no producer", errInvalid)
+	}
+	return p.AppendSequenced(ctx, batches, by)
 }
 
 // rules are the topic's rules for an append.
@@ -138,6 +141,9 @@ func (w *started) wait(ctx context.Context) *storagev1.AppendResponse_PartitionA
 	out.BaseOffset = result.BaseOffset
 	out.LogStartOffset = result.StartOffset
 	out.LogAppendTimeMs = w.appendTime
+	if result.Duplicate {
+		out.Duplicate, out.LogAppendTimeMs = []bool{true}, result.AppendTime
+	}
 	return out
 }
 

@@ -6,6 +6,7 @@ import (
 	storagev1 "github.com/sluiceio/sluice/gen/go/sluice/storage/v1"
 	"github.com/sluiceio/sluice/services/storage/internal/check"
 	"github.com/sluiceio/sluice/services/storage/internal/node"
+	"github.com/sluiceio/sluice/services/storage/internal/producer"
 	"github.com/sluiceio/sluice/services/storage/internal/replica"
 )
 
@@ -28,6 +29,9 @@ var errorCodes = []struct {
 	{replica.ErrTermTooLarge, storagev1.ErrorCode_ERROR_CODE_NOT_AVAILABLE},
 	{replica.ErrStopped, storagev1.ErrorCode_ERROR_CODE_NOT_AVAILABLE},
 	{node.ErrStopping, storagev1.ErrorCode_ERROR_CODE_NOT_AVAILABLE},
+	{producer.ErrStaleGuard, storagev1.ErrorCode_ERROR_CODE_STALE_GUARD},
+	{producer.ErrBadGuard, storagev1.ErrorCode_ERROR_CODE_INVALID_REQUEST},
+	{producer.ErrBadBatch, storagev1.ErrorCode_ERROR_CODE_INVALID_RECORD},
 	{errInvalid, storagev1.ErrorCode_ERROR_CODE_INVALID_REQUEST},
 	{errUnsupported, storagev1.ErrorCode_ERROR_CODE_UNSUPPORTED},
 }
@@ -44,6 +48,13 @@ var (
 	errUnsupported = errors.New("not served by this version")
 )
 
+// faultCodes are the codes of what is wrong with sequences.
+var faultCodes = map[producer.Fault]storagev1.ErrorCode{
+	producer.Gap:      storagev1.ErrorCode_ERROR_CODE_OUT_OF_ORDER_SEQUENCE,
+	producer.TooOld:   storagev1.ErrorCode_ERROR_CODE_DUPLICATE_SEQUENCE,
+	producer.OldEpoch: storagev1.ErrorCode_ERROR_CODE_INVALID_PRODUCER_EPOCH,
+}
+
 // partitionError maps the failure of one partition of a call.
 func partitionError(err error) *storagev1.PartitionError {
 	if err == nil {
@@ -58,6 +69,7 @@ func partitionError(err error) *storagev1.PartitionError {
 		notLeader *node.NotLeaderError
 		epoch     *node.EpochError
 		fenced    *replica.FencedError
+		sequence  *producer.Error
 	)
 	switch {
 	case errors.As(err, &refused):
@@ -76,6 +88,9 @@ func partitionError(err error) *storagev1.PartitionError {
 		if epoch.Asked < epoch.Current {
 			out.Code = storagev1.ErrorCode_ERROR_CODE_FENCED_LEADER_EPOCH
 		}
+	case errors.As(err, &sequence):
+		out.Code = faultCodes[sequence.Fault]
+		out.Record = new(int32(sequence.Record))
 	case errors.As(err, &fenced):
 		out.Code = storagev1.ErrorCode_ERROR_CODE_FENCED_OWNER
 	default:

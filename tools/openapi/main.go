@@ -2,9 +2,10 @@
 // really does. The generator describes protojson: 64-bit numbers as strings,
 // google.rpc.Status as the error. Ours are numbers and {"error": "…"}.
 //
-// The numbers follow one rule and are rewritten wherever they stand. All else
-// that differs is a list of exceptions, laid over the document as a JSON merge
-// patch (RFC 7386): an object is merged, null removes, anything else replaces.
+// Numbers and errors follow one rule each and are rewritten wherever they stand.
+// All else that differs is a list of exceptions, laid over the document as a
+// JSON merge patch (RFC 7386): an object is merged, null removes, anything else
+// replaces.
 package main
 
 import (
@@ -35,6 +36,7 @@ func rewrite(documentPath, patchPath string) error {
 		return err
 	}
 	numbers(document)
+	failures(document)
 	document = merge(document, patch)
 
 	var out bytes.Buffer
@@ -72,6 +74,21 @@ func numbers(node any) {
 	case []any:
 		for _, child := range node {
 			numbers(child)
+		}
+	}
+}
+
+// failures lets every operation fail with the one error that the patch describes.
+func failures(document any) {
+	root, _ := document.(map[string]any)
+	paths, _ := root["paths"].(map[string]any)
+	for _, path := range paths {
+		operations, _ := path.(map[string]any)
+		for _, operation := range operations {
+			operation, _ := operation.(map[string]any)
+			if responses, ok := operation["responses"].(map[string]any); ok && responses["default"] != nil {
+				responses["default"] = map[string]any{"$ref": "#/responses/Error"}
+			}
 		}
 	}
 }

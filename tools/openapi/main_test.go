@@ -16,6 +16,10 @@ func TestRewrite(t *testing.T) {
 	require.NoError(t, os.WriteFile(document, []byte(`{
 		"info": {"title": "generated", "version": "none"},
 		"parameters": [{"name": "offset", "type": "string", "format": "int64"}],
+		"paths": {"/a": {
+			"get": {"responses": {"200": {"description": "ok"}, "default": {"description": "generated"}}},
+			"put": {"responses": {"200": {"description": "ok"}}}
+		}},
 		"definitions": {
 			"Size": {"type": "string", "format": "uint64"},
 			"Key": {"type": "string", "format": "byte"},
@@ -34,6 +38,10 @@ func TestRewrite(t *testing.T) {
 	require.JSONEq(t, `{
 		"info": {"title": "Sluice <API>", "version": "none"},
 		"parameters": [{"name": "offset", "type": "integer", "format": "int64"}],
+		"paths": {"/a": {
+			"get": {"responses": {"200": {"description": "ok"}, "default": {"$ref": "#/responses/Error"}}},
+			"put": {"responses": {"200": {"description": "ok"}}}
+		}},
 		"definitions": {
 			"Size": {"type": "integer", "format": "uint64"},
 			"Key": {"type": "string"},

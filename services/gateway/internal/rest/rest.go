@@ -7,7 +7,7 @@
 // parameters, {"error"} for every failure, limits on bodies, and what protects a
 // server that every process on the machine can reach with a browser.
 //
-//	panics ── host ── cross-origin, CORS ── routes ─┬─ /healthz /readyz /metrics
+//	panics ── host ── cross-origin, CORS ── routes ─┬─ /healthz /readyz /metrics /openapi.json /docs
 //	                                                └─ query ── mux ── gRPC
 package rest
 
@@ -29,6 +29,7 @@ import (
 	logv1 "github.com/sluiceio/sluice/gen/go/sluice/log/v1"
 	admingw "github.com/sluiceio/sluice/gen/gw/sluice/admin/v1"
 	gw "github.com/sluiceio/sluice/gen/gw/sluice/log/v1"
+	"github.com/sluiceio/sluice/services/gateway/internal/apidocs"
 	"github.com/sluiceio/sluice/services/gateway/internal/backend"
 )
 
@@ -109,17 +110,20 @@ func New(cfg Config, deps Deps) (http.Handler, error) {
 			return nil, fmt.Errorf("register REST routes: %w", err)
 		}
 	}
+	plain, err := apidocs.Handlers()
+	if err != nil {
+		return nil, err
+	}
+	plain["/healthz"] = healthz(deps.Backend)
+	plain["/readyz"] = readyz(deps.Ready)
+	plain["/metrics"] = metrics(deps)
 	d := &door{
 		logger:  deps.Logger,
 		backend: deps.Backend,
 		routes:  routes,
 		mux:     mux,
 		bodies:  newBodies(cfg.MaxBodyBytes, deps.Budget),
-		plain: map[string]http.HandlerFunc{
-			"/healthz": healthz(deps.Backend),
-			"/readyz":  readyz(deps.Ready),
-			"/metrics": metrics(deps),
-		},
+		plain:   plain,
 	}
 	handler := http.Handler(d)
 	handler = allowOrigins(cfg.CORSOrigins, handler)

@@ -37,8 +37,9 @@ var successes = map[string]int{
 	adminv1.KeyService_CreateKey_FullMethodName: http.StatusCreated,
 	adminv1.KeyService_DeleteKey_FullMethodName: http.StatusNoContent,
 
-	adminv1.AdminService_RunRetention_FullMethodName:  http.StatusNoContent,
-	adminv1.AdminService_RunCompaction_FullMethodName: http.StatusNoContent,
+	adminv1.AdminService_RunRetention_FullMethodName:   http.StatusNoContent,
+	adminv1.AdminService_RunCompaction_FullMethodName:  http.StatusNoContent,
+	adminv1.AdminService_DeleteProducer_FullMethodName: http.StatusNoContent,
 }
 
 func routesOf(files ...protoreflect.FileDescriptor) ([]*route, error) {

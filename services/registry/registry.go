@@ -1,5 +1,5 @@
 // Package registry is the service that knows who a caller is, what it may do and
-// how many bytes it may move.
+// how many bytes it may move, and that keeps schemas.
 //
 // Keys are rows in etcd that every registry follows, so each answers for all. A
 // revocation is confirmed by all of them and by the gateways that remember
@@ -21,6 +21,7 @@ import (
 
 	registryv1 "github.com/sluiceio/sluice/gen/go/sluice/registry/v1"
 	"github.com/sluiceio/sluice/services/kit/life"
+	"github.com/sluiceio/sluice/services/registry/internal/catalog"
 	"github.com/sluiceio/sluice/services/registry/internal/keyring"
 	"github.com/sluiceio/sluice/services/registry/internal/quota"
 	"github.com/sluiceio/sluice/services/registry/internal/rpc"
@@ -62,6 +63,7 @@ type Service struct {
 	bootstrap string
 	now       func() time.Time
 	ring      *keyring.Ring
+	schemas   *catalog.Catalog
 	budgets   *quota.Budgets
 	peers     *rpc.Peers
 	ready     chan struct{}
@@ -95,8 +97,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			Lease:   deps.Memory,
 			Revoked: budgets.Forget,
 		}),
-		peers: &rpc.Peers{Find: deps.Registries, Dialer: deps.Dialer, Logger: deps.Logger},
-		ready: make(chan struct{}),
+		schemas: catalog.New(deps.Etcd, deps.Logger),
+		peers:   &rpc.Peers{Find: deps.Registries, Dialer: deps.Dialer, Logger: deps.Logger},
+		ready:   make(chan struct{}),
 	}, nil
 }
 
@@ -109,12 +112,14 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	registryv1.RegisterAuthServiceServer(r, rpc.NewAuth(ring))
 	registryv1.RegisterKeyServiceServer(r, rpc.NewKeys(s.ring, s.peers, s.now))
 	registryv1.RegisterQuotaServiceServer(r, rpc.NewQuota(s.ring, s.budgets))
+	registryv1.RegisterSchemaServiceServer(r, rpc.NewSchemas(s.schemas))
 }
 
 // Run serves until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	parts := life.NewGroup(ctx)
 	parts.Go("keys", s.ring.Run)
+	parts.Go("schemas", s.schemas.Run)
 	parts.Go("first key", s.begin)
 	return parts.Wait()
 }
@@ -131,17 +136,20 @@ func (s *Service) begin(ctx context.Context) error {
 	} else {
 		s.logger.WarnContext(ctx, "authentication is off: every caller is an administrator")
 	}
-	select {
-	case <-s.ring.Known():
-		close(s.ready)
-	case <-ctx.Done():
+	for _, known := range []<-chan struct{}{s.ring.Known(), s.schemas.Known()} {
+		select {
+		case <-known:
+		case <-ctx.Done():
+			return nil
+		}
 	}
+	close(s.ready)
 	return nil
 }
 
-var errNotReady = errors.New("the keys have not been read from etcd yet")
+var errNotReady = errors.New("keys and schemas have not been read from etcd yet")
 
-// Ready returns nil once the keys are known.
+// Ready returns nil once keys and schemas are known.
 func (s *Service) Ready() error {
 	select {
 	case <-s.ready:

@@ -79,9 +79,12 @@ type SchemaSubjectRow struct {
 	// "BACKWARD" and so on; empty falls back.
 	Compatibility string `protobuf:"bytes,3,opt,name=compatibility,proto3" json:"compatibility,omitempty"`
 	// "READWRITE" or "READONLY"; empty falls back.
-	Mode          string `protobuf:"bytes,4,opt,name=mode,proto3" json:"mode,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Mode string `protobuf:"bytes,4,opt,name=mode,proto3" json:"mode,omitempty"`
+	// Versions that are hidden, whose ids are still resolved. They stand here and
+	// not in the rows of the versions, which are too large to write many at once.
+	DeletedVersions []int32 `protobuf:"varint,5,rep,packed,name=deleted_versions,json=deletedVersions,proto3" json:"deleted_versions,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *SchemaSubjectRow) Reset() {
@@ -142,6 +145,13 @@ func (x *SchemaSubjectRow) GetMode() string {
 	return ""
 }
 
+func (x *SchemaSubjectRow) GetDeletedVersions() []int32 {
+	if x != nil {
+		return x.DeletedVersions
+	}
+	return nil
+}
+
 // SchemaRow is a version of a subject in etcd, under
 // /sluice/schemas/version/<subject>/<version>.
 type SchemaRow struct {
@@ -154,10 +164,8 @@ type SchemaRow struct {
 	// As it was registered.
 	Schema     string                `protobuf:"bytes,5,opt,name=schema,proto3" json:"schema,omitempty"`
 	References []*SchemaReferenceRow `protobuf:"bytes,6,rep,name=references,proto3" json:"references,omitempty"`
-	// Hidden, but its id is still resolved.
-	Deleted bool `protobuf:"varint,7,opt,name=deleted,proto3" json:"deleted,omitempty"`
 	// SHA-256 of the canonical form, by which the same schema is known.
-	Fingerprint   []byte `protobuf:"bytes,8,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	Fingerprint   []byte `protobuf:"bytes,7,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -234,13 +242,6 @@ func (x *SchemaRow) GetReferences() []*SchemaReferenceRow {
 	return nil
 }
 
-func (x *SchemaRow) GetDeleted() bool {
-	if x != nil {
-		return x.Deleted
-	}
-	return false
-}
-
 func (x *SchemaRow) GetFingerprint() []byte {
 	if x != nil {
 		return x.Fingerprint
@@ -315,12 +316,13 @@ const file_sluice_persist_v1_schema_proto_rawDesc = "" +
 	"\n" +
 	"\x1esluice/persist/v1/schema.proto\x12\x11sluice.persist.v1\")\n" +
 	"\x0eSchemaStateRow\x12\x17\n" +
-	"\alast_id\x18\x01 \x01(\x05R\x06lastId\"\x89\x01\n" +
+	"\alast_id\x18\x01 \x01(\x05R\x06lastId\"\xb4\x01\n" +
 	"\x10SchemaSubjectRow\x12\x18\n" +
 	"\asubject\x18\x01 \x01(\tR\asubject\x12!\n" +
 	"\flast_version\x18\x02 \x01(\x05R\vlastVersion\x12$\n" +
 	"\rcompatibility\x18\x03 \x01(\tR\rcompatibility\x12\x12\n" +
-	"\x04mode\x18\x04 \x01(\tR\x04mode\"\xfe\x01\n" +
+	"\x04mode\x18\x04 \x01(\tR\x04mode\x12)\n" +
+	"\x10deleted_versions\x18\x05 \x03(\x05R\x0fdeletedVersions\"\xe4\x01\n" +
 	"\tSchemaRow\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x05R\x02id\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\tR\asubject\x12\x18\n" +
@@ -329,9 +331,8 @@ const file_sluice_persist_v1_schema_proto_rawDesc = "" +
 	"\x06schema\x18\x05 \x01(\tR\x06schema\x12E\n" +
 	"\n" +
 	"references\x18\x06 \x03(\v2%.sluice.persist.v1.SchemaReferenceRowR\n" +
-	"references\x12\x18\n" +
-	"\adeleted\x18\a \x01(\bR\adeleted\x12 \n" +
-	"\vfingerprint\x18\b \x01(\fR\vfingerprint\"\\\n" +
+	"references\x12 \n" +
+	"\vfingerprint\x18\a \x01(\fR\vfingerprint\"\\\n" +
 	"\x12SchemaReferenceRow\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\tR\asubject\x12\x18\n" +

@@ -1,0 +1,114 @@
+package jsonschema
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"strconv"
+	"strings"
+)
+
+const (
+	// maxDepth is how deep a schema's JSON may be nested.
+	maxDepth = 200
+	// maxNodes is how many values a schema's JSON may have.
+	maxNodes = 200_000
+	// maxDigits and maxExponent bound numbers: 1e999999999 has nine digits here
+	// and a billion once it is computed with.
+	maxDigits   = 100
+	maxExponent = 400
+)
+
+// decode reads JSON, with numbers as json.Number.
+func decode(text string) (any, error) {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var document any
+	if err := d.Decode(&document); err != nil {
+		return nil, fmt.Errorf("it is no JSON: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("it is no JSON: something follows the first value")
+	}
+	switch document.(type) {
+	case map[string]any, bool:
+	default:
+		return nil, errors.New("a schema must be an object or a boolean")
+	}
+	nodes := maxNodes
+	return document, bounded(document, maxDepth, &nodes)
+}
+
+func bounded(value any, depth int, nodes *int) error {
+	if *nodes--; *nodes < 0 {
+		return fmt.Errorf("it has more than %d values", maxNodes)
+	}
+	if depth == 0 {
+		return fmt.Errorf("it is nested deeper than %d", maxDepth)
+	}
+	switch v := value.(type) {
+	case json.Number:
+		return boundedNumber(string(v))
+	case []any:
+		for _, element := range v {
+			if err := bounded(element, depth-1, nodes); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for _, field := range v {
+			if err := bounded(field, depth-1, nodes); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func boundedNumber(n string) error {
+	if len(n) > maxDigits {
+		return fmt.Errorf("a number has more than %d digits", maxDigits)
+	}
+	at := strings.IndexAny(n, "eE")
+	if at < 0 {
+		return nil
+	}
+	exponent, err := strconv.Atoi(n[at+1:])
+	if err != nil || exponent > maxExponent || exponent < -maxExponent {
+		return fmt.Errorf("the exponent of %s is beyond %d", n, maxExponent)
+	}
+	return nil
+}
+
+// canonical writes a document with its fields in order and its numbers by their
+// value.
+func canonical(document any) []byte {
+	// It fails only for what no JSON decodes to.
+	out, _ := json.Marshal(byValue(document))
+	return out
+}
+
+func byValue(value any) any {
+	switch v := value.(type) {
+	case json.Number:
+		exact, _ := new(big.Rat).SetString(string(v))
+		// An object that no schema has, so that no string is taken for it.
+		return map[string]string{"\x00": exact.RatString()}
+	case []any:
+		out := make([]any, len(v))
+		for i, element := range v {
+			out[i] = byValue(element)
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, field := range v {
+			out[name] = byValue(field)
+		}
+		return out
+	default:
+		return v
+	}
+}

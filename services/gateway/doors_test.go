@@ -135,7 +135,9 @@ func TestCORS(t *testing.T) {
 	require.Equal(t, 204, preflight.status)
 	require.Equal(t, "https://ui.example", preflight.header.Get("Access-Control-Allow-Origin"))
 	require.Equal(t, "GET, POST, PUT, DELETE", preflight.header.Get("Access-Control-Allow-Methods"))
-	require.Contains(t, preflight.header.Get("Access-Control-Allow-Headers"), "Content-Type")
+	for _, header := range []string{"Content-Type", "Authorization", "X-Es-Key"} {
+		require.Contains(t, preflight.header.Get("Access-Control-Allow-Headers"), header)
+	}
 	require.Equal(t, "Origin", preflight.header.Get("Vary"))
 
 	require.Equal(t, 201, from("POST", "http://localhost:3000").status)
@@ -147,6 +149,37 @@ func TestCORS(t *testing.T) {
 		require.Equal(t, 405, from("OPTIONS", origin).status, origin)
 		require.Equal(t, 403, from("POST", origin).status, origin)
 		require.Empty(t, from("GET", origin).header.Get("Access-Control-Allow-Origin"), origin)
+	}
+}
+
+// With keys a listed page asks first without one, as browsers do; others get no
+// header, whatever the answer is.
+func TestCORSWithKeys(t *testing.T) {
+	cluster := clustertest.New(t, "a")
+	cluster.Registry.Require(map[string]*registryv1.Principal{"esk_admin": {Id: "key_1", Admin: true}})
+	s := startOn(t, cluster, func(c *gateway.Config) {
+		c.Authenticated = true
+		c.CORSOrigins = []string{"https://ui.example"}
+	})
+	from := func(method, origin, key string) answer {
+		req := s.request(t, method, "/topics", "")
+		req.Header.Set("Origin", origin)
+		req.Header.Set("X-Es-Key", key)
+		if method == "OPTIONS" {
+			req.Header.Set("Access-Control-Request-Method", "GET")
+			req.Header.Set("Access-Control-Request-Headers", "x-es-key")
+		}
+		return s.send(t, req)
+	}
+	require.Equal(t, 204, from("OPTIONS", "https://ui.example", "").status)
+	for key, want := range map[string]int{"": 401, "esk_admin": 200} {
+		got := from("GET", "https://ui.example", key)
+		require.Equal(t, want, got.status)
+		require.Equal(t, "https://ui.example", got.header.Get("Access-Control-Allow-Origin"))
+		require.Empty(t, got.header.Get("Access-Control-Allow-Credentials"), "keys are no cookies")
+		for name := range from("GET", "https://evil.example", key).header {
+			require.False(t, strings.HasPrefix(name, "Access-Control-"), name)
+		}
 	}
 }
 

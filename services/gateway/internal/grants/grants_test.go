@@ -36,6 +36,10 @@ func TestPrefixes(t *testing.T) {
 		{"orders.", "orders-eu", false},
 		{"*", "anything", true},
 		{"", "orders", false},
+		{"*", "__sluice_shards", false},
+		{"__sluice_shards", "__sluice_shards", false},
+		{"_", "__sluice_shards", false},
+		{"_mine", "_mine.x", true},
 	} {
 		require.Equal(t, tc.want, holder(read, tc.prefix).May(read, tc.topic), "%q covers %q", tc.prefix, tc.topic)
 	}
@@ -55,6 +59,7 @@ func TestAdmin(t *testing.T) {
 	require.Equal(t, "anonymous", administrator.ID())
 
 	require.ErrorIs(t, holder(admin, "orders").Admin(), grants.ErrDenied)
+	require.ErrorIs(t, holder(admin, "*").Admin(), grants.ErrDenied, "the registry says who is one")
 	nobody := grants.CallerOf(nil)
 	require.ErrorIs(t, nobody.Admin(), grants.ErrDenied)
 	err := nobody.Check(write, "orders")

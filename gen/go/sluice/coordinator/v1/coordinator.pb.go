@@ -1133,10 +1133,15 @@ func (x *CommittedOffset) GetExpireTimeMs() int64 {
 }
 
 type CommitOffsetsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Group         string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
-	Offsets       []*CommittedOffset     `protobuf:"bytes,2,rep,name=offsets,proto3" json:"offsets,omitempty"`
-	Caller        *Caller                `protobuf:"bytes,3,opt,name=caller,proto3" json:"caller,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Group   string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	Offsets []*CommittedOffset     `protobuf:"bytes,2,rep,name=offsets,proto3" json:"offsets,omitempty"`
+	Caller  *Caller                `protobuf:"bytes,3,opt,name=caller,proto3" json:"caller,omitempty"`
+	// The member that commits, when it wants to be refused (ABORTED) once the
+	// partitions are another's; empty when not.
+	MemberId string `protobuf:"bytes,4,opt,name=member_id,json=memberId,proto3" json:"member_id,omitempty"`
+	// With member_id: the generation of the member's assignment.
+	Generation    int64 `protobuf:"varint,5,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1190,6 +1195,20 @@ func (x *CommitOffsetsRequest) GetCaller() *Caller {
 		return x.Caller
 	}
 	return nil
+}
+
+func (x *CommitOffsetsRequest) GetMemberId() string {
+	if x != nil {
+		return x.MemberId
+	}
+	return ""
+}
+
+func (x *CommitOffsetsRequest) GetGeneration() int64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
 }
 
 type CommitOffsetsResponse struct {
@@ -1573,11 +1592,15 @@ const file_sluice_coordinator_v1_coordinator_proto_rawDesc = "" +
 	"\fleader_epoch\x18\x04 \x01(\x05R\vleaderEpoch\x12\x1a\n" +
 	"\bmetadata\x18\x05 \x01(\tR\bmetadata\x12$\n" +
 	"\x0ecommit_time_ms\x18\x06 \x01(\x03R\fcommitTimeMs\x12$\n" +
-	"\x0eexpire_time_ms\x18\a \x01(\x03R\fexpireTimeMs\"\xa5\x01\n" +
+	"\x0eexpire_time_ms\x18\a \x01(\x03R\fexpireTimeMs\"\xe2\x01\n" +
 	"\x14CommitOffsetsRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12@\n" +
 	"\aoffsets\x18\x02 \x03(\v2&.sluice.coordinator.v1.CommittedOffsetR\aoffsets\x125\n" +
-	"\x06caller\x18\x03 \x01(\v2\x1d.sluice.coordinator.v1.CallerR\x06caller\"\x17\n" +
+	"\x06caller\x18\x03 \x01(\v2\x1d.sluice.coordinator.v1.CallerR\x06caller\x12\x1b\n" +
+	"\tmember_id\x18\x04 \x01(\tR\bmemberId\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x05 \x01(\x03R\n" +
+	"generation\"\x17\n" +
 	"\x15CommitOffsetsResponse\"\x7f\n" +
 	"\x13FetchOffsetsRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1b\n" +

@@ -177,7 +177,12 @@ type CommitOffsetRequest struct {
 	// Required.
 	Partition *int32 `protobuf:"varint,3,opt,name=partition,proto3,oneof" json:"partition,omitempty"`
 	// Required, 0 or more: the next offset to read.
-	Offset        *int64 `protobuf:"varint,4,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	Offset *int64 `protobuf:"varint,4,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// Not in the document: the member that commits, with the generation of its
+	// assignment. ABORTED when that is not the group's generation any more, or the
+	// partition is not the member's.
+	MemberId      *string `protobuf:"bytes,5,opt,name=member_id,json=memberId,proto3,oneof" json:"member_id,omitempty"`
+	Generation    *int64  `protobuf:"varint,6,opt,name=generation,proto3,oneof" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -236,6 +241,20 @@ func (x *CommitOffsetRequest) GetPartition() int32 {
 func (x *CommitOffsetRequest) GetOffset() int64 {
 	if x != nil && x.Offset != nil {
 		return *x.Offset
+	}
+	return 0
+}
+
+func (x *CommitOffsetRequest) GetMemberId() string {
+	if x != nil && x.MemberId != nil {
+		return *x.MemberId
+	}
+	return ""
+}
+
+func (x *CommitOffsetRequest) GetGeneration() int64 {
+	if x != nil && x.Generation != nil {
+		return *x.Generation
 	}
 	return 0
 }
@@ -925,15 +944,22 @@ const file_sluice_log_v1_group_proto_rawDesc = "" +
 	"_max_bytesB\x0e\n" +
 	"\f_max_wait_ms\"N\n" +
 	"\x14ConsumeGroupResponse\x126\n" +
-	"\x06result\x18\x01 \x01(\v2\x1e.sluice.log.v1.ConsumeResponseR\x06result\"\x9a\x01\n" +
+	"\x06result\x18\x01 \x01(\v2\x1e.sluice.log.v1.ConsumeResponseR\x06result\"\xfe\x01\n" +
 	"\x13CommitOffsetRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x14\n" +
 	"\x05topic\x18\x02 \x01(\tR\x05topic\x12!\n" +
 	"\tpartition\x18\x03 \x01(\x05H\x00R\tpartition\x88\x01\x01\x12\x1b\n" +
-	"\x06offset\x18\x04 \x01(\x03H\x01R\x06offset\x88\x01\x01B\f\n" +
+	"\x06offset\x18\x04 \x01(\x03H\x01R\x06offset\x88\x01\x01\x12 \n" +
+	"\tmember_id\x18\x05 \x01(\tH\x02R\bmemberId\x88\x01\x01\x12#\n" +
+	"\n" +
+	"generation\x18\x06 \x01(\x03H\x03R\n" +
+	"generation\x88\x01\x01B\f\n" +
 	"\n" +
 	"_partitionB\t\n" +
-	"\a_offset\"\x16\n" +
+	"\a_offsetB\f\n" +
+	"\n" +
+	"_member_idB\r\n" +
+	"\v_generation\"\x16\n" +
 	"\x14CommitOffsetResponse\")\n" +
 	"\x11GetOffsetsRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\"\xaa\x01\n" +

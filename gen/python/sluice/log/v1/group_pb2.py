@@ -27,7 +27,7 @@ from sluice.api.v1 import json_pb2 as sluice_dot_api_dot_v1_dot_json__pb2
 from sluice.log.v1 import log_pb2 as sluice_dot_log_dot_v1_dot_log__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19sluice/log/v1/group.proto\x12\rsluice.log.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x18sluice/api/v1/json.proto\x1a\x17sluice/log/v1/log.proto\"\xfb\x01\n\x13\x43onsumeGroupRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x16\n\tpartition\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x18\n\x0bmax_records\x18\x04 \x01(\x05H\x01\x88\x01\x01\x12\x16\n\tmax_bytes\x18\x05 \x01(\x05H\x02\x88\x01\x01\x12\x10\n\x08\x65ncoding\x18\x06 \x01(\t\x12\x14\n\x0ckey_encoding\x18\x07 \x01(\t\x12\x18\n\x0bmax_wait_ms\x18\x08 \x01(\x05H\x03\x88\x01\x01\x42\x0c\n\n_partitionB\x0e\n\x0c_max_recordsB\x0c\n\n_max_bytesB\x0e\n\x0c_max_wait_ms\"F\n\x14\x43onsumeGroupResponse\x12.\n\x06result\x18\x01 \x01(\x0b\x32\x1e.sluice.log.v1.ConsumeResponse\"y\n\x13\x43ommitOffsetRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x16\n\tpartition\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x13\n\x06offset\x18\x04 \x01(\x03H\x01\x88\x01\x01\x42\x0c\n\n_partitionB\t\n\x07_offset\"\x16\n\x14\x43ommitOffsetResponse\"\"\n\x11GetOffsetsRequest\x12\r\n\x05group\x18\x01 \x01(\t\"\x92\x01\n\x10PartitionOffsets\x12K\n\npartitions\x18\x01 \x03(\x0b\x32/.sluice.log.v1.PartitionOffsets.PartitionsEntryB\x06\x8a\xc9\x18\x02\x08\x01\x1a\x31\n\x0fPartitionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\xa6\x01\n\x12GetOffsetsResponse\x12?\n\x07offsets\x18\x01 \x03(\x0b\x32..sluice.log.v1.GetOffsetsResponse.OffsetsEntry\x1aO\n\x0cOffsetsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12.\n\x05value\x18\x02 \x01(\x0b\x32\x1f.sluice.log.v1.PartitionOffsets:\x02\x38\x01\"2\n\x0eTopicPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\"W\n\x10JoinGroupRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0e\n\x06topics\x18\x02 \x03(\t\x12\x16\n\tmember_id\x18\x03 \x01(\tH\x00\x88\x01\x01\x42\x0c\n\n_member_id\"m\n\x11JoinGroupResponse\x12\x11\n\tmember_id\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\x03\x12\x31\n\nassignment\x18\x03 \x03(\x0b\x32\x1d.sluice.log.v1.TopicPartition\"\\\n\x10HeartbeatRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\x11\n\tmember_id\x18\x02 \x01(\t\x12\x17\n\ngeneration\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\r\n\x0b_generation\"\x83\x01\n\x11HeartbeatResponse\x12\x0e\n\x06status\x18\x01 \x01(\t\x12\x17\n\ngeneration\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x1f\n\x12\x63urrent_generation\x18\x03 \x01(\x03H\x01\x88\x01\x01\x42\r\n\x0b_generationB\x15\n\x13_current_generation\"5\n\x11LeaveGroupRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\x11\n\tmember_id\x18\x02 \x01(\t\"\x14\n\x12LeaveGroupResponse\"8\n\x14GetAssignmentRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\x11\n\tmember_id\x18\x02 \x01(\t\"^\n\x15GetAssignmentResponse\x12\x12\n\ngeneration\x18\x01 \x01(\x03\x12\x31\n\nassignment\x18\x02 \x03(\x0b\x32\x1d.sluice.log.v1.TopicPartition2\xdd\x06\n\x0cGroupService\x12\x80\x01\n\x0c\x43onsumeGroup\x12\".sluice.log.v1.ConsumeGroupRequest\x1a#.sluice.log.v1.ConsumeGroupResponse\"\'\x82\xd3\xe4\x93\x02!\x12\x17/groups/{group}/consumeb\x06result\x12z\n\x0c\x43ommitOffset\x12\".sluice.log.v1.CommitOffsetRequest\x1a#.sluice.log.v1.CommitOffsetResponse\"!\x82\xd3\xe4\x93\x02\x1b\"\x16/groups/{group}/commit:\x01*\x12r\n\nGetOffsets\x12 .sluice.log.v1.GetOffsetsRequest\x1a!.sluice.log.v1.GetOffsetsResponse\"\x1f\x82\xd3\xe4\x93\x02\x19\x12\x17/groups/{group}/offsets\x12o\n\tJoinGroup\x12\x1f.sluice.log.v1.JoinGroupRequest\x1a .sluice.log.v1.JoinGroupResponse\"\x1f\x82\xd3\xe4\x93\x02\x19\"\x14/groups/{group}/join:\x01*\x12t\n\tHeartbeat\x12\x1f.sluice.log.v1.HeartbeatRequest\x1a .sluice.log.v1.HeartbeatResponse\"$\x82\xd3\xe4\x93\x02\x1e\"\x19/groups/{group}/heartbeat:\x01*\x12s\n\nLeaveGroup\x12 .sluice.log.v1.LeaveGroupRequest\x1a!.sluice.log.v1.LeaveGroupResponse\" \x82\xd3\xe4\x93\x02\x1a\"\x15/groups/{group}/leave:\x01*\x12~\n\rGetAssignment\x12#.sluice.log.v1.GetAssignmentRequest\x1a$.sluice.log.v1.GetAssignmentResponse\"\"\x82\xd3\xe4\x93\x02\x1c\x12\x1a/groups/{group}/assignmentb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19sluice/log/v1/group.proto\x12\rsluice.log.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x18sluice/api/v1/json.proto\x1a\x17sluice/log/v1/log.proto\"\xfb\x01\n\x13\x43onsumeGroupRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x16\n\tpartition\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x18\n\x0bmax_records\x18\x04 \x01(\x05H\x01\x88\x01\x01\x12\x16\n\tmax_bytes\x18\x05 \x01(\x05H\x02\x88\x01\x01\x12\x10\n\x08\x65ncoding\x18\x06 \x01(\t\x12\x14\n\x0ckey_encoding\x18\x07 \x01(\t\x12\x18\n\x0bmax_wait_ms\x18\x08 \x01(\x05H\x03\x88\x01\x01\x42\x0c\n\n_partitionB\x0e\n\x0c_max_recordsB\x0c\n\n_max_bytesB\x0e\n\x0c_max_wait_ms\"F\n\x14\x43onsumeGroupResponse\x12.\n\x06result\x18\x01 \x01(\x0b\x32\x1e.sluice.log.v1.ConsumeResponse\"\xc7\x01\n\x13\x43ommitOffsetRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x16\n\tpartition\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x13\n\x06offset\x18\x04 \x01(\x03H\x01\x88\x01\x01\x12\x16\n\tmember_id\x18\x05 \x01(\tH\x02\x88\x01\x01\x12\x17\n\ngeneration\x18\x06 \x01(\x03H\x03\x88\x01\x01\x42\x0c\n\n_partitionB\t\n\x07_offsetB\x0c\n\n_member_idB\r\n\x0b_generation\"\x16\n\x14\x43ommitOffsetResponse\"\"\n\x11GetOffsetsRequest\x12\r\n\x05group\x18\x01 \x01(\t\"\x92\x01\n\x10PartitionOffsets\x12K\n\npartitions\x18\x01 \x03(\x0b\x32/.sluice.log.v1.PartitionOffsets.PartitionsEntryB\x06\x8a\xc9\x18\x02\x08\x01\x1a\x31\n\x0fPartitionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\xa6\x01\n\x12GetOffsetsResponse\x12?\n\x07offsets\x18\x01 \x03(\x0b\x32..sluice.log.v1.GetOffsetsResponse.OffsetsEntry\x1aO\n\x0cOffsetsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12.\n\x05value\x18\x02 \x01(\x0b\x32\x1f.sluice.log.v1.PartitionOffsets:\x02\x38\x01\"2\n\x0eTopicPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\"W\n\x10JoinGroupRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0e\n\x06topics\x18\x02 \x03(\t\x12\x16\n\tmember_id\x18\x03 \x01(\tH\x00\x88\x01\x01\x42\x0c\n\n_member_id\"m\n\x11JoinGroupResponse\x12\x11\n\tmember_id\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\x03\x12\x31\n\nassignment\x18\x03 \x03(\x0b\x32\x1d.sluice.log.v1.TopicPartition\"\\\n\x10HeartbeatRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\x11\n\tmember_id\x18\x02 \x01(\t\x12\x17\n\ngeneration\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\r\n\x0b_generation\"\x83\x01\n\x11HeartbeatResponse\x12\x0e\n\x06status\x18\x01 \x01(\t\x12\x17\n\ngeneration\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x1f\n\x12\x63urrent_generation\x18\x03 \x01(\x03H\x01\x88\x01\x01\x42\r\n\x0b_generationB\x15\n\x13_current_generation\"5\n\x11LeaveGroupRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\x11\n\tmember_id\x18\x02 \x01(\t\"\x14\n\x12LeaveGroupResponse\"8\n\x14GetAssignmentRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\x11\n\tmember_id\x18\x02 \x01(\t\"^\n\x15GetAssignmentResponse\x12\x12\n\ngeneration\x18\x01 \x01(\x03\x12\x31\n\nassignment\x18\x02 \x03(\x0b\x32\x1d.sluice.log.v1.TopicPartition2\xdd\x06\n\x0cGroupService\x12\x80\x01\n\x0c\x43onsumeGroup\x12\".sluice.log.v1.ConsumeGroupRequest\x1a#.sluice.log.v1.ConsumeGroupResponse\"\'\x82\xd3\xe4\x93\x02!\x12\x17/groups/{group}/consumeb\x06result\x12z\n\x0c\x43ommitOffset\x12\".sluice.log.v1.CommitOffsetRequest\x1a#.sluice.log.v1.CommitOffsetResponse\"!\x82\xd3\xe4\x93\x02\x1b\"\x16/groups/{group}/commit:\x01*\x12r\n\nGetOffsets\x12 .sluice.log.v1.GetOffsetsRequest\x1a!.sluice.log.v1.GetOffsetsResponse\"\x1f\x82\xd3\xe4\x93\x02\x19\x12\x17/groups/{group}/offsets\x12o\n\tJoinGroup\x12\x1f.sluice.log.v1.JoinGroupRequest\x1a .sluice.log.v1.JoinGroupResponse\"\x1f\x82\xd3\xe4\x93\x02\x19\"\x14/groups/{group}/join:\x01*\x12t\n\tHeartbeat\x12\x1f.sluice.log.v1.HeartbeatRequest\x1a .sluice.log.v1.HeartbeatResponse\"$\x82\xd3\xe4\x93\x02\x1e\"\x19/groups/{group}/heartbeat:\x01*\x12s\n\nLeaveGroup\x12 .sluice.log.v1.LeaveGroupRequest\x1a!.sluice.log.v1.LeaveGroupResponse\" \x82\xd3\xe4\x93\x02\x1a\"\x15/groups/{group}/leave:\x01*\x12~\n\rGetAssignment\x12#.sluice.log.v1.GetAssignmentRequest\x1a$.sluice.log.v1.GetAssignmentResponse\"\"\x82\xd3\xe4\x93\x02\x1c\x12\x1a/groups/{group}/assignmentb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -58,38 +58,38 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CONSUMEGROUPREQUEST']._serialized_end=377
   _globals['_CONSUMEGROUPRESPONSE']._serialized_start=379
   _globals['_CONSUMEGROUPRESPONSE']._serialized_end=449
-  _globals['_COMMITOFFSETREQUEST']._serialized_start=451
-  _globals['_COMMITOFFSETREQUEST']._serialized_end=572
-  _globals['_COMMITOFFSETRESPONSE']._serialized_start=574
-  _globals['_COMMITOFFSETRESPONSE']._serialized_end=596
-  _globals['_GETOFFSETSREQUEST']._serialized_start=598
-  _globals['_GETOFFSETSREQUEST']._serialized_end=632
-  _globals['_PARTITIONOFFSETS']._serialized_start=635
-  _globals['_PARTITIONOFFSETS']._serialized_end=781
-  _globals['_PARTITIONOFFSETS_PARTITIONSENTRY']._serialized_start=732
-  _globals['_PARTITIONOFFSETS_PARTITIONSENTRY']._serialized_end=781
-  _globals['_GETOFFSETSRESPONSE']._serialized_start=784
-  _globals['_GETOFFSETSRESPONSE']._serialized_end=950
-  _globals['_GETOFFSETSRESPONSE_OFFSETSENTRY']._serialized_start=871
-  _globals['_GETOFFSETSRESPONSE_OFFSETSENTRY']._serialized_end=950
-  _globals['_TOPICPARTITION']._serialized_start=952
-  _globals['_TOPICPARTITION']._serialized_end=1002
-  _globals['_JOINGROUPREQUEST']._serialized_start=1004
-  _globals['_JOINGROUPREQUEST']._serialized_end=1091
-  _globals['_JOINGROUPRESPONSE']._serialized_start=1093
-  _globals['_JOINGROUPRESPONSE']._serialized_end=1202
-  _globals['_HEARTBEATREQUEST']._serialized_start=1204
-  _globals['_HEARTBEATREQUEST']._serialized_end=1296
-  _globals['_HEARTBEATRESPONSE']._serialized_start=1299
-  _globals['_HEARTBEATRESPONSE']._serialized_end=1430
-  _globals['_LEAVEGROUPREQUEST']._serialized_start=1432
-  _globals['_LEAVEGROUPREQUEST']._serialized_end=1485
-  _globals['_LEAVEGROUPRESPONSE']._serialized_start=1487
-  _globals['_LEAVEGROUPRESPONSE']._serialized_end=1507
-  _globals['_GETASSIGNMENTREQUEST']._serialized_start=1509
-  _globals['_GETASSIGNMENTREQUEST']._serialized_end=1565
-  _globals['_GETASSIGNMENTRESPONSE']._serialized_start=1567
-  _globals['_GETASSIGNMENTRESPONSE']._serialized_end=1661
-  _globals['_GROUPSERVICE']._serialized_start=1664
-  _globals['_GROUPSERVICE']._serialized_end=2525
+  _globals['_COMMITOFFSETREQUEST']._serialized_start=452
+  _globals['_COMMITOFFSETREQUEST']._serialized_end=651
+  _globals['_COMMITOFFSETRESPONSE']._serialized_start=653
+  _globals['_COMMITOFFSETRESPONSE']._serialized_end=675
+  _globals['_GETOFFSETSREQUEST']._serialized_start=677
+  _globals['_GETOFFSETSREQUEST']._serialized_end=711
+  _globals['_PARTITIONOFFSETS']._serialized_start=714
+  _globals['_PARTITIONOFFSETS']._serialized_end=860
+  _globals['_PARTITIONOFFSETS_PARTITIONSENTRY']._serialized_start=811
+  _globals['_PARTITIONOFFSETS_PARTITIONSENTRY']._serialized_end=860
+  _globals['_GETOFFSETSRESPONSE']._serialized_start=863
+  _globals['_GETOFFSETSRESPONSE']._serialized_end=1029
+  _globals['_GETOFFSETSRESPONSE_OFFSETSENTRY']._serialized_start=950
+  _globals['_GETOFFSETSRESPONSE_OFFSETSENTRY']._serialized_end=1029
+  _globals['_TOPICPARTITION']._serialized_start=1031
+  _globals['_TOPICPARTITION']._serialized_end=1081
+  _globals['_JOINGROUPREQUEST']._serialized_start=1083
+  _globals['_JOINGROUPREQUEST']._serialized_end=1170
+  _globals['_JOINGROUPRESPONSE']._serialized_start=1172
+  _globals['_JOINGROUPRESPONSE']._serialized_end=1281
+  _globals['_HEARTBEATREQUEST']._serialized_start=1283
+  _globals['_HEARTBEATREQUEST']._serialized_end=1375
+  _globals['_HEARTBEATRESPONSE']._serialized_start=1378
+  _globals['_HEARTBEATRESPONSE']._serialized_end=1509
+  _globals['_LEAVEGROUPREQUEST']._serialized_start=1511
+  _globals['_LEAVEGROUPREQUEST']._serialized_end=1564
+  _globals['_LEAVEGROUPRESPONSE']._serialized_start=1566
+  _globals['_LEAVEGROUPRESPONSE']._serialized_end=1586
+  _globals['_GETASSIGNMENTREQUEST']._serialized_start=1588
+  _globals['_GETASSIGNMENTREQUEST']._serialized_end=1644
+  _globals['_GETASSIGNMENTRESPONSE']._serialized_start=1646
+  _globals['_GETASSIGNMENTRESPONSE']._serialized_end=1740
+  _globals['_GROUPSERVICE']._serialized_start=1743
+  _globals['_GROUPSERVICE']._serialized_end=2604
 # @@protoc_insertion_point(module_scope)

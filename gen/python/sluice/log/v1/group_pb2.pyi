@@ -36,16 +36,20 @@ class ConsumeGroupResponse(_message.Message):
     def __init__(self, result: _Optional[_Union[_log_pb2.ConsumeResponse, _Mapping]] = ...) -> None: ...
 
 class CommitOffsetRequest(_message.Message):
-    __slots__ = ("group", "topic", "partition", "offset")
+    __slots__ = ("group", "topic", "partition", "offset", "member_id", "generation")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
     group: str
     topic: str
     partition: int
     offset: int
-    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+    member_id: str
+    generation: int
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., member_id: _Optional[str] = ..., generation: _Optional[int] = ...) -> None: ...
 
 class CommitOffsetResponse(_message.Message):
     __slots__ = ()

@@ -231,6 +231,26 @@ func TestRoundsWithLittleRoom(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
+// What was not learned stays as it is, and a tombstone has its whole time from
+// when what it covers is gone.
+func TestWhatIsNotLearnedStays(t *testing.T) {
+	rs := []record{{0, "t", "", 10}}
+	for i := range int64(200) {
+		rs = append(rs, record{i + 1, fmt.Sprint(i % 100), "v", 10})
+	}
+	rs = append(rs, record{201, "u", "", 10}, record{202, "", "no key", 10})
+	log := [][]byte{batchOf(t, recordbatch.Options{}, 0, rs...)}
+	out, to, horizon := cleanAll(t, log, rules, 0)
+	require.Less(t, to, int64(100))
+	require.Equal(t, log, out)
+	require.Zero(t, horizon)
+	for to < 203 {
+		out, to, horizon = cleanAll(t, out, clean.Rules{From: to, NowMs: nowMs, TombstoneMs: 1000}, 0)
+	}
+	require.Equal(t, int64(nowMs+1000), horizon)
+	require.Len(t, recordsOf(t, out[0]), 102)
+}
+
 // state is the newest record of each key; one of a tombstone counts as none.
 func state(t require.TestingT, log [][]byte) map[string]record {
 	newest := map[string]record{}

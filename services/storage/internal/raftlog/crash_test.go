@@ -239,7 +239,9 @@ func (w *world) dropped() {
 func (w *world) step() {
 	m := w.model
 	w.now += w.rng.Int64N(100)
-	switch w.rng.IntN(17) {
+	switch w.rng.IntN(18) {
+	case 17:
+		w.swap()
 	case 16:
 		w.install()
 	case 0:

@@ -291,7 +291,7 @@ func (m *model) adopt(l *raftlog.Log, w *raftlog.Write, points []raftlog.Point, 
 					c.point = p
 				}
 			}
-			if dropping && l.StartOffset() > c.start {
+			if dropping && (l.StartOffset() > c.start || first > c.first) {
 				c.first, c.start = first, l.StartOffset()
 			}
 			if err := c.compare(l); err != nil {

@@ -475,3 +475,41 @@ func TestIndexOfAnotherGeneration(t *testing.T) {
 	c.reopenAs(c.disk.Kill())
 	c.verify(some(c.next, odd, c.sealed()))
 }
+
+// swap rewrites some sealed segments as one with the same batches, which only
+// raises the first index.
+func (w *world) swap() {
+	stats := w.log.Stats().Segments
+	p := w.somePoint()
+	applied := 0
+	for applied+1 < len(stats) && stats[applied+1].FirstIndex <= p.Applied+1 {
+		applied++
+	}
+	if applied == 0 {
+		return
+	}
+	from := w.rng.IntN(applied)
+	group := stats[from : from+1+w.rng.IntN(applied-from)]
+	w.logf("swap offsets %d to %d, applied %d", group[0].Base, group[len(group)-1].Next, p.Applied)
+	if w.try(w.rewriteAndSwap(group, p), nil, &p, true) {
+		w.model.point, w.weak = p, nil
+		w.dropped()
+	}
+}
+
+func (w *world) rewriteAndSwap(group []raftlog.SegmentStat, p raftlog.Point) error {
+	r, err := w.log.Rewrite(group)
+	if err != nil {
+		return err
+	}
+	r.Change()
+	for _, s := range group {
+		if err := w.log.Scan(s.Base, s.Generation, r.Append); err != nil {
+			return err
+		}
+	}
+	if err := r.Finish(0, 0); err != nil {
+		return err
+	}
+	return w.log.Swap(r, p)
+}

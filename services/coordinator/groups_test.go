@@ -97,6 +97,20 @@ func TestMembersShareAndSurviveAnOwner(t *testing.T) {
 		require.Equal(t, want, partitions(b.assignment(member).Assignment))
 	}
 
+	// Who names itself commits what is its own, as long as it is.
+	commit := func(member string, generation int64, partition int32) error {
+		_, err := b.offsets.CommitOffsets(t.Context(), &coordinatorv1.CommitOffsetsRequest{
+			Caller: key, Group: "g", MemberId: member, Generation: generation,
+			Offsets: []*coordinatorv1.CommittedOffset{{TopicId: orders.Id, Partition: partition, Offset: 7}},
+		})
+		return err
+	}
+	require.NoError(t, commit(first.MemberId, 2, 0))
+	require.ErrorIs(t, commit(first.MemberId, 1, 0), group.ErrStaleMember)
+	require.ErrorIs(t, commit(first.MemberId, 2, 1), group.ErrStaleMember)
+	require.ErrorIs(t, commit("m_none", 2, 0), group.ErrStaleMember)
+	require.NoError(t, b.commit("g", &coordinatorv1.CommittedOffset{TopicId: orders.Id, Partition: 1, Offset: 3}))
+
 	leave := &coordinatorv1.LeaveRequest{Caller: key, Group: "g", MemberId: first.MemberId}
 	for range 2 {
 		_, err := b.groups.Leave(t.Context(), leave)

@@ -13,5 +13,7 @@ var (
 	// ErrNotMembersKey: another key made the member.
 	ErrNotMembersKey = errs.New(errs.PermissionDenied, "MEMBER_OF_ANOTHER_KEY", "the member belongs to another key")
 	ErrUnknownMember = errs.New(errs.NotFound, "UNKNOWN_MEMBER", "the group has no such member")
-	ErrGroupFull     = errs.New(errs.FailedPrecondition, "GROUP_FULL", "the group has as many members as it may have")
+	// ErrStaleMember: the member works on an assignment that is over.
+	ErrStaleMember = errs.New(errs.Aborted, "STALE_MEMBER", "the assignment is not the member's any more")
+	ErrGroupFull   = errs.New(errs.FailedPrecondition, "GROUP_FULL", "the group has as many members as it may have")
 )

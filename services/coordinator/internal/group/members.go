@@ -113,3 +113,27 @@ func (s *State) Membership(caller Caller, name, id string) (Membership, error) {
 	}
 	return Membership{g.generation, g.shares[id]}, nil
 }
+
+// Claimant is a member that commits, with the generation that it works on.
+type Claimant struct {
+	ID         string
+	Generation int64
+}
+
+// CheckHolds returns ErrStaleMember unless a member has a partition, in the
+// generation that it names: whoever has had it since may have gone on further.
+func (s *State) CheckHolds(caller Caller, name string, c Claimant, topic rows.TopicID, partition int32) error {
+	g, m, err := s.find(caller, name, c.ID)
+	switch {
+	case err != nil:
+		return err
+	case m == nil:
+		return ErrStaleMember.WithMessage("the group %q has no member %q any more", name, c.ID)
+	case g.generation != c.Generation:
+		return ErrStaleMember.WithMessage("the group %q is at generation %d, not %d", name, g.generation, c.Generation)
+	}
+	if _, ok := slices.BinarySearch(g.shares[c.ID][topic], partition); !ok {
+		return ErrStaleMember.WithMessage("partition %d is not assigned to member %q", partition, c.ID)
+	}
+	return nil
+}

@@ -54,18 +54,21 @@ func New(shards *shard.Part[Held], topics Topics) *Offsets {
 // Commit stores offsets of a group, all or none, and returns when they are on
 // disk. An invalid one is refused before anything is stored. A group that is
 // nobody's becomes the caller's; group.ErrNotOwner when it is another's.
-func (o *Offsets) Commit(ctx context.Context, caller group.Caller, name string, offsets []*coordinatorv1.CommittedOffset) error {
+// group.ErrStaleMember when member is not nil and the partitions are not its own.
+func (o *Offsets) Commit(ctx context.Context, caller group.Caller, name string, member *group.Claimant, offsets []*coordinatorv1.CommittedOffset) error {
 	number, err := o.shardOf(name)
 	if err != nil {
 		return err
 	}
 	now := time.Now().UnixMilli()
+	partitions := make([]partition, len(offsets))
 	records := make([]shard.Record, len(offsets))
 	for i, c := range offsets {
 		p, err := o.check(ctx, c)
 		if err != nil {
 			return err
 		}
+		partitions[i] = p
 		records[i] = shard.Record{Key: key(name, p), Value: value(c, now)}
 	}
 	if len(records) == 0 {
@@ -73,7 +76,18 @@ func (o *Offsets) Commit(ctx context.Context, caller group.Caller, name string, 
 	}
 	return o.shards.Write(ctx, number, func(h Held) ([]shard.Record, error) {
 		claim, err := h.Groups.Claim(caller, name)
-		return append(claim, records...), err
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range partitions {
+			if member == nil {
+				break
+			}
+			if err := h.Groups.CheckHolds(caller, name, *member, p.topic, p.number); err != nil {
+				return nil, err
+			}
+		}
+		return append(claim, records...), nil
 	})
 }
 

@@ -24,7 +24,11 @@ func (o *Offsets) CommitOffsets(ctx context.Context, req *coordinatorv1.CommitOf
 	if err != nil {
 		return nil, err
 	}
-	if err := o.offsets.Commit(ctx, caller, req.Group, req.Offsets); err != nil {
+	var member *group.Claimant
+	if req.MemberId != "" {
+		member = &group.Claimant{ID: req.MemberId, Generation: req.Generation}
+	}
+	if err := o.offsets.Commit(ctx, caller, req.Group, member, req.Offsets); err != nil {
 		return nil, err
 	}
 	return &coordinatorv1.CommitOffsetsResponse{}, nil

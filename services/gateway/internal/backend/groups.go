@@ -39,35 +39,55 @@ func (b *Backend) ConsumeGroup(ctx context.Context, caller grants.Caller, group 
 	return b.consume(ctx, caller, topic, r)
 }
 
+// Commit is an offset to commit.
+type Commit struct {
+	Topic     string
+	Partition int32
+	// Offset is the next one to read.
+	Offset int64
+	// Member, if not nil, commits only as long as the partition is its own.
+	Member *Claimant
+}
+
+// Claimant is a member of a group, with the generation that it works on.
+type Claimant struct {
+	ID         string
+	Generation int64
+}
+
 // CommitOffset records the next offset that a group will read, and returns once
 // it is on disk. A group that is nobody's becomes the caller's.
-func (b *Backend) CommitOffset(ctx context.Context, caller grants.Caller, group, topicName string, partition int32, offset int64) error {
+func (b *Backend) CommitOffset(ctx context.Context, caller grants.Caller, group string, commit Commit) error {
 	if err := checkGroup(group); err != nil {
 		return err
 	}
-	topic, err := b.readablePartition(ctx, caller, topicName, partition)
+	topic, err := b.readablePartition(ctx, caller, commit.Topic, commit.Partition)
 	if err != nil {
 		return err
 	}
-	if offset < 0 {
-		return invalid("offset must be 0 or more, got %d", offset)
+	if commit.Offset < 0 {
+		return invalid("offset must be 0 or more, got %d", commit.Offset)
+	}
+	req := &coordinatorv1.CommitOffsetsRequest{
+		Caller: onBehalfOf(caller),
+		Group:  group,
+		Offsets: []*coordinatorv1.CommittedOffset{{
+			TopicId:      topic.ID[:],
+			Partition:    commit.Partition,
+			Offset:       commit.Offset,
+			LeaderEpoch:  -1,
+			CommitTimeMs: b.now().UnixMilli(),
+			// Offsets committed over HTTP do not expire.
+			ExpireTimeMs: -1,
+		}},
+	}
+	if commit.Member != nil {
+		req.MemberId, req.Generation = commit.Member.ID, commit.Member.Generation
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.limits.Timeout)
 	defer cancel()
 	return b.offsets(ctx, func(c coordinatorv1.OffsetServiceClient, opts ...grpc.CallOption) error {
-		_, err := c.CommitOffsets(ctx, &coordinatorv1.CommitOffsetsRequest{
-			Caller: onBehalfOf(caller),
-			Group:  group,
-			Offsets: []*coordinatorv1.CommittedOffset{{
-				TopicId:      topic.ID[:],
-				Partition:    partition,
-				Offset:       offset,
-				LeaderEpoch:  -1,
-				CommitTimeMs: b.now().UnixMilli(),
-				// Offsets committed over HTTP do not expire.
-				ExpireTimeMs: -1,
-			}},
-		}, opts...)
+		_, err := c.CommitOffsets(ctx, req, opts...)
 		return err
 	})
 }

@@ -265,6 +265,9 @@ func notFound(topic string) error {
 	return errs.New(errs.NotFound, "TOPIC_NOT_FOUND", "topic %q does not exist", topic)
 }
 
+// Stale is a member whose partitions are another's.
+const Stale = "m_stale"
+
 // offsets is OffsetService.
 type offsets struct {
 	coordinatorv1.UnimplementedOffsetServiceServer
@@ -344,6 +347,9 @@ func (o *offsets) CommitOffsets(_ context.Context, req *coordinatorv1.CommitOffs
 	defer o.mu.Unlock()
 	if err := o.claimLocked(req.GetCaller(), req.GetGroup()); err != nil {
 		return nil, err
+	}
+	if req.GetMemberId() == Stale {
+		return nil, errs.New(errs.Aborted, "STALE_MEMBER", "generation %d is over", req.GetGeneration())
 	}
 	if o.mu.groups == nil {
 		o.mu.groups = make(map[string]map[offsetKey]*coordinatorv1.CommittedOffset)

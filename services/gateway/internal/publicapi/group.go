@@ -43,8 +43,17 @@ func (s *Groups) CommitOffset(ctx context.Context, req *logv1.CommitOffsetReques
 	if req.Offset == nil {
 		return nil, missing("offset")
 	}
-	err := s.backend.CommitOffset(ctx, callerOf(ctx), req.GetGroup(), req.GetTopic(), req.GetPartition(), req.GetOffset())
-	if err != nil {
+	commit := backend.Commit{Topic: req.GetTopic(), Partition: req.GetPartition(), Offset: req.GetOffset()}
+	switch {
+	case req.MemberId == nil && req.Generation == nil:
+	case req.GetMemberId() == "":
+		return nil, missing("member_id")
+	case req.Generation == nil:
+		return nil, missing("generation")
+	default:
+		commit.Member = &backend.Claimant{ID: req.GetMemberId(), Generation: req.GetGeneration()}
+	}
+	if err := s.backend.CommitOffset(ctx, callerOf(ctx), req.GetGroup(), commit); err != nil {
 		return nil, err
 	}
 	return &logv1.CommitOffsetResponse{}, nil

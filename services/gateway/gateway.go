@@ -22,6 +22,7 @@ import (
 
 	adminv1 "github.com/sluiceio/sluice/gen/go/sluice/admin/v1"
 	logv1 "github.com/sluiceio/sluice/gen/go/sluice/log/v1"
+	schemav1 "github.com/sluiceio/sluice/gen/go/sluice/schema/v1"
 	"github.com/sluiceio/sluice/services/gateway/internal/apijson"
 	"github.com/sluiceio/sluice/services/gateway/internal/backend"
 	"github.com/sluiceio/sluice/services/gateway/internal/binproto"
@@ -302,6 +303,7 @@ func (s *Service) registerPublic(r grpc.ServiceRegistrar) {
 	logv1.RegisterGroupServiceServer(r, publicapi.NewGroups(s.backend))
 	adminv1.RegisterAdminServiceServer(r, publicapi.NewAdmin(s.backend))
 	adminv1.RegisterKeyServiceServer(r, publicapi.NewKeys(s.backend))
+	schemav1.RegisterSchemaServiceServer(r, publicapi.NewSchemas(s.backend))
 }
 
 // Register adds nothing: inside the cluster nobody calls a gateway.

@@ -27,8 +27,10 @@ import (
 
 	adminv1 "github.com/sluiceio/sluice/gen/go/sluice/admin/v1"
 	logv1 "github.com/sluiceio/sluice/gen/go/sluice/log/v1"
+	schemav1 "github.com/sluiceio/sluice/gen/go/sluice/schema/v1"
 	admingw "github.com/sluiceio/sluice/gen/gw/sluice/admin/v1"
 	gw "github.com/sluiceio/sluice/gen/gw/sluice/log/v1"
+	schemagw "github.com/sluiceio/sluice/gen/gw/sluice/schema/v1"
 	"github.com/sluiceio/sluice/services/gateway/internal/apidocs"
 	"github.com/sluiceio/sluice/services/gateway/internal/backend"
 )
@@ -63,7 +65,7 @@ type Deps struct {
 
 // New returns the door.
 func New(cfg Config, deps Deps) (http.Handler, error) {
-	routes, err := routesOf(logv1.File_sluice_log_v1_topic_proto, logv1.File_sluice_log_v1_log_proto, logv1.File_sluice_log_v1_group_proto, adminv1.File_sluice_admin_v1_admin_proto)
+	routes, err := routesOf(logv1.File_sluice_log_v1_topic_proto, logv1.File_sluice_log_v1_log_proto, logv1.File_sluice_log_v1_group_proto, adminv1.File_sluice_admin_v1_admin_proto, schemav1.File_sluice_schema_v1_schema_proto)
 	if err != nil {
 		return nil, err
 	}
@@ -101,6 +103,9 @@ func New(cfg Config, deps Deps) (http.Handler, error) {
 		},
 		func() error {
 			return admingw.RegisterAdminServiceHandlerClient(ctx, mux, adminv1.NewAdminServiceClient(deps.Conn))
+		},
+		func() error {
+			return schemagw.RegisterSchemaServiceHandlerClient(ctx, mux, schemav1.NewSchemaServiceClient(deps.Conn))
 		},
 		func() error {
 			return admingw.RegisterKeyServiceHandlerClient(ctx, mux, adminv1.NewKeyServiceClient(deps.Conn))

@@ -28,7 +28,7 @@ var page embed.FS
 // policy lets the page load its own parts, call its own server and be framed by
 // nobody.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	"img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // Handlers returns what answers GET and HEAD, by path. None needs a key: all of
 // it is the same for everybody, and says nothing about what the server holds.

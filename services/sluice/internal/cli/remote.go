@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	adminv1 "github.com/sluiceio/sluice/gen/go/sluice/admin/v1"
 	logv1 "github.com/sluiceio/sluice/gen/go/sluice/log/v1"
 )
 
@@ -28,11 +29,16 @@ type remote struct {
 	topics logv1.TopicServiceClient
 	log    logv1.LogServiceClient
 	groups logv1.GroupServiceClient
+	admin  adminv1.AdminServiceClient
 
-	server  string
+	server string
+	// How long one request may take, or noLimit.
 	timeout time.Duration
 	conn    *grpc.ClientConn
 }
+
+// noLimit lets a request take as long as it takes.
+const noLimit time.Duration = 0
 
 // remoteFlags are the flags of every command that talks to a server.
 type remoteFlags struct {
@@ -69,6 +75,7 @@ func (f *remoteFlags) dial() (*remote, error) {
 		topics:  logv1.NewTopicServiceClient(conn),
 		log:     logv1.NewLogServiceClient(conn),
 		groups:  logv1.NewGroupServiceClient(conn),
+		admin:   adminv1.NewAdminServiceClient(conn),
 		server:  f.server,
 		timeout: f.timeout,
 		conn:    conn,
@@ -84,8 +91,11 @@ func call[Request, Response any](
 	method func(context.Context, Request, ...grpc.CallOption) (Response, error),
 	request Request,
 ) (Response, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
-	defer cancel()
+	if r.timeout != noLimit {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.timeout)
+		defer cancel()
+	}
 	response, err := method(ctx, request)
 	if err != nil {
 		return response, &remoteError{server: r.server, status: status.Convert(err)}

@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"context"
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	adminv1 "github.com/sluiceio/sluice/gen/go/sluice/admin/v1"
+)
+
+// fakeAdmin answers what a server with one topic and one producer would.
+type fakeAdmin struct {
+	adminv1.UnimplementedAdminServiceServer
+	// Whether the last pass had a deadline.
+	hasDeadline bool
+	// The last request to forget a producer.
+	deleted *adminv1.DeleteProducerRequest
+}
+
+func startFakeAdmin(t *testing.T) (*fakeAdmin, string) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	f := &fakeAdmin{}
+	server := grpc.NewServer()
+	adminv1.RegisterAdminServiceServer(server, f)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// It ends with an error only when the test has stopped it.
+		_ = server.Serve(listener)
+	}()
+	t.Cleanup(func() {
+		server.Stop()
+		<-done
+	})
+	return f, listener.Addr().String()
+}
+
+func (f *fakeAdmin) RunRetention(ctx context.Context, _ *adminv1.RunRetentionRequest) (*adminv1.RunRetentionResponse, error) {
+	_, f.hasDeadline = ctx.Deadline()
+	return &adminv1.RunRetentionResponse{}, nil
+}
+
+func (f *fakeAdmin) RunCompaction(context.Context, *adminv1.RunCompactionRequest) (*adminv1.RunCompactionResponse, error) {
+	return nil, status.Error(codes.Unavailable, `node "b" has not finished`)
+}
+
+func (f *fakeAdmin) GetRaft(context.Context, *adminv1.GetRaftRequest) (*adminv1.GetRaftResponse, error) {
+	return &adminv1.GetRaftResponse{Partitions: []*adminv1.RaftPartition{
+		{Topic: "orders", Node: "a", Role: "leader", Term: 3, Leader: "a", CommitIndex: 7, LastIndex: 9, Replicas: []*adminv1.RaftReplica{
+			{Node: "a", Role: "voter", MatchIndex: 9, NextIndex: 10, State: "replicate"},
+			{Node: "b", Role: "voter", MatchIndex: 4, NextIndex: 5, State: "probe"},
+		}},
+		{Topic: "orders", Node: "b", Role: "damaged"},
+	}}, nil
+}
+
+func (f *fakeAdmin) ListProducers(context.Context, *adminv1.ListProducersRequest) (*adminv1.ListProducersResponse, error) {
+	return &adminv1.ListProducersResponse{Producers: []*adminv1.Producer{
+		{ProducerId: "checkout", Owner: "key_1", LastUsedMs: 1763500000000, Partitions: []*adminv1.ProducerPartition{
+			{Topic: "orders", Partition: 0, LastSequence: 42, LastOffset: 142},
+			{Topic: "orders", Partition: 1, LastSequence: 0, LastOffset: 0},
+		}},
+		{ProducerId: "idle", Owner: "key_2", LastUsedMs: 1763500000000},
+	}}, nil
+}
+
+func (f *fakeAdmin) DeleteProducer(_ context.Context, r *adminv1.DeleteProducerRequest) (*adminv1.DeleteProducerResponse, error) {
+	f.deleted = r
+	if r.GetProducerId() != "checkout" {
+		return nil, status.Errorf(codes.NotFound, "producer %q does not exist", r.GetProducerId())
+	}
+	return &adminv1.DeleteProducerResponse{}, nil
+}
+
+func (f *fakeAdmin) ResetOffsets(_ context.Context, r *adminv1.ResetOffsetsRequest) (*adminv1.ResetOffsetsResponse, error) {
+	if r.GetTopic() != "orders" {
+		return nil, status.Errorf(codes.NotFound, "topic %q does not exist", r.GetTopic())
+	}
+	return &adminv1.ResetOffsetsResponse{GroupsAffected: 1, EntriesReset: 2}, nil
+}
+
+func TestAdminRaft(t *testing.T) {
+	_, server := startFakeAdmin(t)
+	require.Equal(t, ""+
+		"TOPIC    PARTITION   NODE   ROLE      TERM   LEADER   COMMIT   LAST   REPLICAS\n"+
+		"orders   0           a      leader    3      a        7        9      a:9 b:4:probe\n"+
+		"orders   0           b      damaged   0      none     0        0      -\n",
+		succeed(t, server, "admin", "raft").out)
+	require.JSONEq(t, `{"partitions":[
+		{"topic":"orders","partition":0,"node":"a","role":"leader","term":3,"leader":"a","commit_index":7,"last_index":9,"replicas":[
+			{"node":"a","role":"voter","match_index":9,"next_index":10,"state":"replicate"},
+			{"node":"b","role":"voter","match_index":4,"next_index":5,"state":"probe"}]},
+		{"topic":"orders","partition":0,"node":"b","role":"damaged","term":0,"leader":"","commit_index":0,"last_index":0,"replicas":[]}
+	]}`, succeed(t, server, "admin", "raft", "--output", "json").out)
+}
+
+func TestAdminPasses(t *testing.T) {
+	fake, server := startFakeAdmin(t)
+	require.Equal(t, "the retention pass is done on every node\n", succeed(t, server, "admin", "run-retention").out)
+	require.False(t, fake.hasDeadline, "a pass takes as long as it takes")
+	succeed(t, server, "admin", "run-retention", "--timeout", "1m")
+	require.True(t, fake.hasDeadline)
+
+	o := execute(t, server, "admin", "run-compaction")
+	require.Equal(t, exitFailure, o.status)
+	require.Contains(t, o.err, `node "b" has not finished`)
+	require.Empty(t, o.out)
+}
+
+func TestAdminProducers(t *testing.T) {
+	fake, server := startFakeAdmin(t)
+	require.Equal(t, ""+
+		"PRODUCER   OWNER   LAST USED              TOPIC    PARTITION   SEQUENCE   OFFSET\n"+
+		"checkout   key_1   2025-11-18T21:06:40Z   orders   0           42         142\n"+
+		"checkout   key_1   2025-11-18T21:06:40Z   orders   1           0          0\n"+
+		"idle       key_2   2025-11-18T21:06:40Z   -        -           -          -\n",
+		succeed(t, server, "admin", "producers", "list").out)
+	require.JSONEq(t, `{"producers":[
+		{"producer_id":"checkout","owner":"key_1","last_used_ms":1763500000000,"partitions":[
+			{"topic":"orders","partition":0,"last_sequence":42,"last_offset":142},
+			{"topic":"orders","partition":1,"last_sequence":0,"last_offset":0}]},
+		{"producer_id":"idle","owner":"key_2","last_used_ms":1763500000000,"partitions":[]}
+	]}`, succeed(t, server, "admin", "producers", "list", "-o", "json").out)
+
+	require.Equal(t, "forgot producer checkout\n", succeed(t, server, "admin", "producers", "delete", "checkout").out)
+	require.Nil(t, fake.deleted.Owner)
+	succeed(t, server, "admin", "producers", "delete", "checkout", "--owner", "key_1")
+	require.Equal(t, "key_1", fake.deleted.GetOwner())
+	o := execute(t, server, "admin", "producers", "delete", "nobody")
+	require.Equal(t, exitFailure, o.status)
+	require.Contains(t, o.err, `producer "nobody" does not exist`)
+}
+
+func TestAdminResetOffsets(t *testing.T) {
+	_, server := startFakeAdmin(t)
+	require.Equal(t, "orders: 2 offsets back at the first offset, in 1 group\n", succeed(t, server, "admin", "reset-offsets", "orders").out)
+	require.JSONEq(t, `{"groups_affected":1,"entries_reset":2}`, succeed(t, server, "admin", "reset-offsets", "orders", "-o", "json").out)
+	o := execute(t, server, "admin", "reset-offsets", "none")
+	require.Equal(t, exitFailure, o.status)
+	require.Equal(t, exitUsage, execute(t, server, "admin", "reset-offsets").status)
+}

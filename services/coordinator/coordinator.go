@@ -36,6 +36,7 @@ import (
 	"github.com/sluiceio/sluice/services/coordinator/internal/meta"
 	"github.com/sluiceio/sluice/services/coordinator/internal/offsets"
 	"github.com/sluiceio/sluice/services/coordinator/internal/peer"
+	"github.com/sluiceio/sluice/services/coordinator/internal/producers"
 	"github.com/sluiceio/sluice/services/coordinator/internal/reports"
 	"github.com/sluiceio/sluice/services/coordinator/internal/rows"
 	"github.com/sluiceio/sluice/services/coordinator/internal/rpc"
@@ -95,9 +96,10 @@ type Service struct {
 	// follower has groups rebalance when their topics change.
 	follower *group.Follower
 
-	metadata *rpc.Metadata
-	offsets  *rpc.Offsets
-	groups   *rpc.Groups
+	metadata  *rpc.Metadata
+	offsets   *rpc.Offsets
+	groups    *rpc.Groups
+	producers *rpc.Producers
 }
 
 // New returns a coordinator that does nothing before Run.
@@ -131,7 +133,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		MaxMembers:     cfg.MaxMembers,
 	}
 	fresh := func(int32) *state.State {
-		return &state.State{Groups: group.NewState(limits, v, time.Now()), Offsets: offsets.NewState()}
+		now := time.Now()
+		return &state.State{Groups: group.NewState(limits, v, now), Offsets: offsets.NewState(), Producers: producers.NewState(now)}
 	}
 	runtime := shard.New(shard.Config{
 		MaxQueued:     cfg.ShardMaxQueued,
@@ -143,17 +146,18 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	groups := group.New(shard.PartOf(runtime, (*state.State).OfGroups), v)
 
 	s := &Service{
-		deps:     deps,
-		view:     v,
-		reports:  reports.New(v, peers, log),
-		elector:  elect.New(deps.Etcd, deps.Session, deps.NodeID, log),
-		cluster:  c,
-		keeper:   shard.NewKeeper(runtime, deps.Etcd, deps.Session, v, deps.NodeID, ShardTopic),
-		sweeper:  offsets.NewSweeper(committed, log),
-		follower: group.NewFollower(groups, log),
-		metadata: rpc.NewMetadata(deps.NodeID, c, store, v, peers),
-		offsets:  rpc.NewOffsets(committed),
-		groups:   rpc.NewGroups(groups, committed, v),
+		deps:      deps,
+		view:      v,
+		reports:   reports.New(v, peers, log),
+		elector:   elect.New(deps.Etcd, deps.Session, deps.NodeID, log),
+		cluster:   c,
+		keeper:    shard.NewKeeper(runtime, deps.Etcd, deps.Session, v, deps.NodeID, ShardTopic),
+		sweeper:   offsets.NewSweeper(committed, log),
+		follower:  group.NewFollower(groups, log),
+		metadata:  rpc.NewMetadata(deps.NodeID, c, store, v, peers),
+		offsets:   rpc.NewOffsets(committed),
+		groups:    rpc.NewGroups(groups, committed, v),
+		producers: rpc.NewProducers(producers.New(shard.PartOf(runtime, (*state.State).OfProducers))),
 	}
 	s.registerMetrics()
 	return s, nil
@@ -181,6 +185,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	coordinatorv1.RegisterMetadataServiceServer(r, s.metadata)
 	coordinatorv1.RegisterOffsetServiceServer(r, s.offsets)
 	coordinatorv1.RegisterGroupServiceServer(r, s.groups)
+	coordinatorv1.RegisterProducerServiceServer(r, s.producers)
 }
 
 // Run coordinates until ctx ends; then it resigns and stops owning shards. The

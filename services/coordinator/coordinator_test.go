@@ -61,14 +61,15 @@ func (c *cluster) Conn(_ context.Context, node, _ string) (grpc.ClientConnInterf
 // process is one that runs a coordinator, storage, or both.
 type process struct {
 	*testing.T
-	id       string
-	storage  *storagetest.Node
-	session  *lease.Session
-	service  *coordinator.Service
-	metadata coordinatorv1.MetadataServiceClient
-	offsets  coordinatorv1.OffsetServiceClient
-	groups   coordinatorv1.GroupServiceClient
-	stop     func()
+	id        string
+	storage   *storagetest.Node
+	session   *lease.Session
+	service   *coordinator.Service
+	metadata  coordinatorv1.MetadataServiceClient
+	offsets   coordinatorv1.OffsetServiceClient
+	groups    coordinatorv1.GroupServiceClient
+	producers coordinatorv1.ProducerServiceClient
+	stop      func()
 }
 
 func config() coordinator.Config {
@@ -119,6 +120,7 @@ func (c *cluster) startWith(cfg coordinator.Config, id string, roles ...string) 
 			p.metadata = coordinatorv1.NewMetadataServiceClient(local)
 			p.offsets = coordinatorv1.NewOffsetServiceClient(local)
 			p.groups = coordinatorv1.NewGroupServiceClient(local)
+			p.producers = coordinatorv1.NewProducerServiceClient(local)
 			lived.Go("coordinator", p.service.Run)
 		}
 	}

@@ -7,31 +7,56 @@ import (
 
 	"github.com/sluiceio/sluice/services/coordinator/internal/group"
 	"github.com/sluiceio/sluice/services/coordinator/internal/offsets"
+	"github.com/sluiceio/sluice/services/coordinator/internal/producers"
 	"github.com/sluiceio/sluice/services/coordinator/internal/shard"
 )
 
 // State is the state of one shard. Each part takes the records that are its own.
 type State struct {
-	Groups  *group.State
-	Offsets *offsets.State
+	Groups    *group.State
+	Offsets   *offsets.State
+	Producers *producers.State
 }
 
 var _ shard.Timed = (*State)(nil)
 
 // Apply gives a record to every part.
 func (s *State) Apply(r shard.Record) (undo func()) {
-	undoGroups, undoOffsets := s.Groups.Apply(r), s.Offsets.Apply(r)
+	undoGroups, undoOffsets, undoProducers := s.Groups.Apply(r), s.Offsets.Apply(r), s.Producers.Apply(r)
 	return func() {
+		undoProducers()
 		undoOffsets()
 		undoGroups()
 	}
 }
 
+// timed are the parts that time changes.
+func (s *State) timed() []shard.Timed { return []shard.Timed{s.Groups, s.Producers} }
+
 // Due returns what is due in the parts that time changes.
-func (s *State) Due(now time.Time) []shard.Record { return s.Groups.Due(now) }
+func (s *State) Due(now time.Time) []shard.Record {
+	var records []shard.Record
+	for _, part := range s.timed() {
+		if next := part.NextDue(); !next.IsZero() && !next.After(now) {
+			records = append(records, part.Due(now)...)
+		}
+	}
+	return records
+}
 
 // NextDue returns when the first of them has something to do.
-func (s *State) NextDue() time.Time { return s.Groups.NextDue() }
+func (s *State) NextDue() time.Time {
+	var first time.Time
+	for _, part := range s.timed() {
+		if next := part.NextDue(); !next.IsZero() && (first.IsZero() || next.Before(first)) {
+			first = next
+		}
+	}
+	return first
+}
+
+// OfProducers is the part that package producers is about.
+func (s *State) OfProducers() *producers.State { return s.Producers }
 
 // OfGroups is the part that package group is about.
 func (s *State) OfGroups() *group.State { return s.Groups }

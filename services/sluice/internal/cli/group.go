@@ -13,9 +13,17 @@ import (
 
 func newGroup() *cobra.Command {
 	flags := &remoteFlags{}
-	command := group("group", "Show and set how far consumer groups have read")
+	command := group("group", "Show and set how far consumer groups have read, and who is a member")
 	flags.register(command)
-	command.AddCommand(newGroupOffsets(flags), newGroupCommit(flags))
+	command.AddCommand(
+		newGroupOffsets(flags),
+		newGroupCommit(flags),
+		newGroupReset(flags),
+		newGroupJoin(flags),
+		newGroupHeartbeat(flags),
+		newGroupAssignment(flags),
+		newGroupLeave(flags),
+	)
 	return command
 }
 
@@ -84,9 +92,6 @@ func newGroupCommit(flags *remoteFlags) *cobra.Command {
 	command.Flags().StringVar(&topic, "topic", "", "the topic")
 	command.Flags().Int32Var(&partition, "partition", 0, "the partition")
 	command.Flags().Int64Var(&offset, "offset", 0, "the next offset to read")
-	for _, name := range []string{"topic", "partition", "offset"} {
-		// It fails only for a flag that is not there.
-		_ = command.MarkFlagRequired(name)
-	}
+	requireFlags(command, "topic", "partition", "offset")
 	return command
 }

@@ -92,6 +92,19 @@ func TestMembersJoinShareAndLeave(t *testing.T) {
 		require.ElementsMatch(t, first.partitions(), slices.Concat(kept.partitions(), second.partitions()))
 		beat(first.MemberID, 2, `{"status":"ok","generation":2}`).run(t, api)
 
+		// Who names itself commits what is its own, and only as long as it is.
+		commit := func(m membership, generation, at int, status int) step {
+			return step{
+				method: "POST", path: "/groups/g/commit", status: status,
+				body: fmt.Sprintf(`{"topic":%q,"partition":%d,"offset":0,"member_id":%q,"generation":%d}`,
+					m.Assignment[at].Topic, m.Assignment[at].Partition, m.MemberID, generation),
+			}
+		}
+		kept.MemberID = first.MemberID
+		theirs := second
+		theirs.MemberID = first.MemberID
+		steps(t, api, []step{commit(kept, 2, 0, 204), commit(kept, 1, 0, 409), commit(theirs, 2, 0, 409), commit(second, 2, 1, 204)})
+
 		// Joining again with the same changes nothing, with other topics it does.
 		again := join(t, api, "g", fmt.Sprintf(`{"topics":["billing","orders"],"member_id":%q}`, second.MemberID))
 		require.Equal(t, second, again)

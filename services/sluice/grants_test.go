@@ -32,31 +32,36 @@ const (
 // Each method of the public API, and how it is asked for over HTTP. %s is the
 // letter of whoever asks, so that nobody finds what others did.
 var methods = map[string]struct{ who, method, path, body string }{
-	"sluice.log.v1.TopicService.CreateTopic":       {admins, "POST", "/topics", `{"name":"orders.new-%s"}`},
-	"sluice.log.v1.TopicService.ListTopics":        {everybody, "GET", "/topics", ""},
-	"sluice.log.v1.TopicService.GetTopic":          {readers, "GET", "/topics/orders", ""},
-	"sluice.log.v1.TopicService.GetTopicConfig":    {readers, "GET", "/topics/orders/config", ""},
-	"sluice.log.v1.TopicService.UpdateTopicConfig": {admins, "PUT", "/topics/orders/config", `{"retention_ms":86400000}`},
-	"sluice.log.v1.TopicService.DeleteTopic":       {admins, "DELETE", "/topics/orders.old", ""},
-	"sluice.log.v1.LogService.Produce":             {writers, "POST", "/topics/orders/produce", `{"records":[{"value":"%s"}]}`},
-	"sluice.log.v1.LogService.Consume":             {readers, "GET", "/topics/orders/consume?partition=0&offset=0", ""},
-	"sluice.log.v1.GroupService.ConsumeGroup":      {readers, "GET", "/groups/g-%s/consume?topic=orders&partition=0", ""},
-	"sluice.log.v1.GroupService.CommitOffset":      {readers, "POST", "/groups/g-%s/commit", `{"topic":"orders","partition":0,"offset":0}`},
-	"sluice.log.v1.GroupService.GetOffsets":        {everybody, "GET", "/groups/g-%s/offsets", ""},
-	"sluice.log.v1.GroupService.JoinGroup":         {readers, "POST", "/groups/j-%s/join", `{"topics":["orders"]}`},
-	"sluice.log.v1.GroupService.Heartbeat":         {everybody, "POST", "/groups/h-%s/heartbeat", `{"member_id":"m","generation":1}`},
-	"sluice.log.v1.GroupService.LeaveGroup":        {everybody, "POST", "/groups/h-%s/leave", `{"member_id":"m"}`},
-	"sluice.log.v1.GroupService.GetAssignment":     {everybody, "GET", "/groups/h-%s/assignment?member_id=m", ""},
-	"sluice.admin.v1.AdminService.RunRetention":    {admins, "POST", "/admin/run-retention", ""},
-	"sluice.admin.v1.AdminService.RunCompaction":   {admins, "POST", "/admin/run-compaction", ""},
-	"sluice.admin.v1.AdminService.ListProducers":   {admins, "GET", "/admin/producers", ""},
-	"sluice.admin.v1.AdminService.DeleteProducer":  {admins, "DELETE", "/admin/producers/none", ""},
-	"sluice.admin.v1.AdminService.ResetOffsets":    {admins, "POST", "/admin/reset-offsets", `{"topic":"orders"}`},
-	"sluice.admin.v1.AdminService.GetRaft":         {admins, "GET", "/raft", ""},
-	"sluice.admin.v1.AdminService.ListTiered":      {admins, "GET", "/admin/tiered/orders/0", ""},
-	"sluice.admin.v1.KeyService.CreateKey":         {admins, "POST", "/admin/keys", `{"name":"made by %s"}`},
-	"sluice.admin.v1.KeyService.ListKeys":          {admins, "GET", "/admin/keys", ""},
-	"sluice.admin.v1.KeyService.DeleteKey":         {admins, "DELETE", "/admin/keys/key_000000000000", ""},
+	"sluice.log.v1.TopicService.CreateTopic":         {admins, "POST", "/topics", `{"name":"orders.new-%s"}`},
+	"sluice.log.v1.TopicService.ListTopics":          {everybody, "GET", "/topics", ""},
+	"sluice.log.v1.TopicService.GetTopic":            {readers, "GET", "/topics/orders", ""},
+	"sluice.log.v1.TopicService.GetTopicConfig":      {readers, "GET", "/topics/orders/config", ""},
+	"sluice.log.v1.TopicService.UpdateTopicConfig":   {admins, "PUT", "/topics/orders/config", `{"retention_ms":86400000}`},
+	"sluice.log.v1.TopicService.DeleteTopic":         {admins, "DELETE", "/topics/orders.old", ""},
+	"sluice.log.v1.LogService.Produce":               {writers, "POST", "/topics/orders/produce", `{"records":[{"value":"%s"}]}`},
+	"sluice.log.v1.LogService.Consume":               {readers, "GET", "/topics/orders/consume?partition=0&offset=0", ""},
+	"sluice.log.v1.GroupService.ConsumeGroup":        {readers, "GET", "/groups/g-%s/consume?topic=orders&partition=0", ""},
+	"sluice.log.v1.GroupService.CommitOffset":        {readers, "POST", "/groups/g-%s/commit", `{"topic":"orders","partition":0,"offset":0}`},
+	"sluice.log.v1.GroupService.GetOffsets":          {everybody, "GET", "/groups/g-%s/offsets", ""},
+	"sluice.log.v1.GroupService.JoinGroup":           {readers, "POST", "/groups/j-%s/join", `{"topics":["orders"]}`},
+	"sluice.log.v1.GroupService.Heartbeat":           {everybody, "POST", "/groups/h-%s/heartbeat", `{"member_id":"m","generation":1}`},
+	"sluice.log.v1.GroupService.LeaveGroup":          {everybody, "POST", "/groups/h-%s/leave", `{"member_id":"m"}`},
+	"sluice.log.v1.GroupService.GetAssignment":       {everybody, "GET", "/groups/h-%s/assignment?member_id=m", ""},
+	"sluice.admin.v1.AdminService.RunRetention":      {admins, "POST", "/admin/run-retention", ""},
+	"sluice.admin.v1.AdminService.RunCompaction":     {admins, "POST", "/admin/run-compaction", ""},
+	"sluice.admin.v1.AdminService.ListProducers":     {admins, "GET", "/admin/producers", ""},
+	"sluice.admin.v1.AdminService.DeleteProducer":    {admins, "DELETE", "/admin/producers/none", ""},
+	"sluice.admin.v1.AdminService.ResetOffsets":      {admins, "POST", "/admin/reset-offsets", `{"topic":"orders"}`},
+	"sluice.admin.v1.AdminService.GetRaft":           {admins, "GET", "/raft", ""},
+	"sluice.admin.v1.AdminService.ListTiered":        {admins, "GET", "/admin/tiered/orders/0", ""},
+	"sluice.admin.v1.KeyService.CreateKey":           {admins, "POST", "/admin/keys", `{"name":"made by %s"}`},
+	"sluice.admin.v1.KeyService.ListKeys":            {admins, "GET", "/admin/keys", ""},
+	"sluice.admin.v1.KeyService.DeleteKey":           {admins, "DELETE", "/admin/keys/key_000000000000", ""},
+	"sluice.schema.v1.SchemaService.RegisterSchema":  {admins, "POST", "/schemas", `{"subject":"new-%s","type":"json_schema","schema":"{}"}`},
+	"sluice.schema.v1.SchemaService.ListSchemas":     {everybody, "GET", "/schemas", ""},
+	"sluice.schema.v1.SchemaService.GetSchema":       {readers, "GET", "/schemas/1", ""},
+	"sluice.schema.v1.SchemaService.GetLatestSchema": {readers, "GET", "/subjects/orders-value/versions/latest", ""},
+	"sluice.schema.v1.SchemaService.CheckSchema":     {readers, "POST", "/subjects/orders-value/check", `{"type":"json_schema","schema":"{}"}`},
 }
 
 func TestEveryMethodForEveryKey(t *testing.T) {
@@ -64,6 +69,7 @@ func TestEveryMethodForEveryKey(t *testing.T) {
 	for _, topic := range []string{"orders", "orders.old", "other", "ordersecret"} {
 		g.must(t, 201, g.admin, "POST", "/topics", `{"name":"`+topic+`"}`)
 	}
+	g.must(t, 200, g.admin, "POST", "/schemas", `{"subject":"orders-value","type":"json_schema","schema":"{}"}`)
 	key := func(action, prefix string) string {
 		return g.key(t, g.admin, fmt.Sprintf(`{"name":"%s on %s","acls":[{"action":%[1]q,"topic_prefix":%[2]q}]}`, action, prefix)).Secret
 	}

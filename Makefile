@@ -53,7 +53,7 @@ chaos: build ## Kill a real server at random moments under writers (CHAOS_TIME=6
 	CHAOS_TIME=$(CHAOS_TIME) SLUICE_BINARY=$(CURDIR)/bin/sluice go test -count 1 -timeout 60m -v $(ARGS) ./integration/chaos/...
 
 .PHONY: interop
-interop: build ## Have foreign programs read what we write (needs java and mvn)
+interop: build $(CACHE)/typescript/.installed $(CACHE)/python/.installed ## Have foreign programs read and write (needs java and mvn)
 	SLUICE_BINARY=$(CURDIR)/bin/sluice go test -count 1 -timeout 30m -v $(ARGS) ./integration/interop/...
 
 .PHONY: bench

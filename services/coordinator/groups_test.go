@@ -353,6 +353,8 @@ func TestNoPartitionHasTwoMembersInAGeneration(t *testing.T) {
 	cfg := config()
 	cfg.Shards = 1
 	cfg.ShardAppendTimeout, cfg.ShardLoadTimeout = 100*time.Millisecond, time.Second
+	// Members that do not come back soon are evicted, too.
+	cfg.MemberTimeout, cfg.ExpireInterval = 60*time.Millisecond, 10*time.Millisecond
 	a := c.startWith(cfg, "a", "coordinator")
 	orders := a.create("orders", 6)
 	a.join("first", orders)

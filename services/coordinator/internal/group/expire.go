@@ -1,8 +1,6 @@
 package group
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/sluiceio/sluice/services/coordinator/internal/shard"
@@ -20,8 +18,8 @@ func (s *State) Due(now time.Time) []shard.Record {
 		s.forgive(late)
 	}
 	var records []shard.Record
-	for _, name := range slices.Sorted(maps.Keys(s.groups)) {
-		overdue := s.overdue(s.groups[name], now)
+	for name, g := range s.groups {
+		overdue := s.overdue(g, now)
 		if len(overdue) == 0 {
 			continue
 		}
@@ -30,7 +28,7 @@ func (s *State) Due(now time.Time) []shard.Record {
 			s.check = now
 			return records
 		}
-		evicted, _ := s.rebalance(name, s.groups[name].owner, overdue, nil)
+		evicted, _ := s.rebalance(name, g.owner, overdue, nil)
 		records = append(records, evicted...)
 	}
 	s.check = now.Add(s.cfg.ExpireInterval)

@@ -5,11 +5,13 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
 	"github.com/sluiceio/sluice/services/kit/invariant"
@@ -307,17 +309,15 @@ func TestCompactionMeetsDamage(t *testing.T) {
 // A node stops, and a topic goes, in the middle of a pass.
 func TestEndsInTheMiddleOfACompaction(t *testing.T) {
 	for _, end := range []string{"stop", "remove"} {
-		for after := range 40 {
+		for after := range int64(40) {
 			c := &compacted{clock: newClock(), disk: memfs.New(), topic: uuid.New()}
 			reached := make(chan struct{})
 			goOn := make(chan struct{})
-			n, on := 0, false
+			var n atomic.Int64
 			o := options(faultfs.New(c.disk, func(op faultfs.Op, name string) error {
-				if op != faultfs.Close && on && strings.Contains(name, ".rewritten") {
-					if n++; n == after+1 {
-						close(reached)
-						<-goOn
-					}
+				if op != faultfs.Close && strings.Contains(name, ".rewritten") && n.Add(1) == after+1 {
+					close(reached)
+					<-goOn
 				}
 				return nil
 			}))
@@ -326,7 +326,6 @@ func TestEndsInTheMiddleOfACompaction(t *testing.T) {
 			c.place(1, 1, nil)
 			p := c.partition(c.topic, 0)
 			c.write(p, 3, 60, "v")
-			on = true
 			passed := make(chan error, 1)
 			go func() {
 				_, err := c.RunPass(t.Context(), Compaction, true)
@@ -336,7 +335,7 @@ func TestEndsInTheMiddleOfACompaction(t *testing.T) {
 			case <-reached:
 			case err := <-passed:
 				require.NoError(t, err)
-				require.Greater(t, after, 5)
+				require.Greater(t, after, int64(5))
 				close(goOn)
 				require.NoError(t, c.stop())
 				continue
@@ -391,13 +390,13 @@ func runCompactions(t *testing.T, seed uint64) {
 		o.Now, o.Defaults.SegmentBytes, o.Upkeep.CompactionBytes = clock.now, int64(700+rng.IntN(3000)), int64(rng.IntN(2)<<20)
 		node, err := Open(o)
 		if err != nil {
-			require.NotNil(t, m.after, "seed %d: %v", seed, err)
-			disk = m.after
+			require.False(t, m.lived(func() {}), "seed %d: %v", seed, err)
+			disk = m.die()
 			continue
 		}
 		r := run(t, node)
 		err = r.Place([]*persistv1.CatalogTopic{placement(topic, 1, map[string]string{"cleanup.policy": "compact", "delete.retention.ms": "500"}, 1)})
-		for step := 0; err == nil && step < 60 && m.after == nil; step++ {
+		for step := 0; err == nil && step < 60 && m.lived(func() {}); step++ {
 			p := r.partition(topic, 0)
 			clock.advance(time.Duration(rng.IntN(300)) * time.Millisecond)
 			if rng.IntN(6) == 0 {
@@ -464,7 +463,8 @@ func checkCompacted(t *testing.T, p *Partition, written map[int64]pair, acked in
 		want[x.key] = x.value
 	}
 	for i, r := range got {
-		require.Equal(t, written[r.offset], pair{r.key, r.value}, "offset %d", r.offset)
+		is := pair{r.key, r.value}
+		require.Equal(t, written[r.offset], is, "offset %d", r.offset)
 		require.True(t, i == 0 || got[i-1].offset < r.offset)
 		have[r.key] = r.value
 	}
@@ -476,4 +476,72 @@ func checkCompacted(t *testing.T, p *Partition, written map[int64]pair, acked in
 		require.Equal(t, value, have[key], key)
 	}
 	return end
+}
+
+// The log of a coordinator's shard does not grow with what is written to it, and
+// a new owner that replays it finds what the old one had.
+func TestShardLogStopsGrowing(t *testing.T) {
+	c := newCompacted(t, 1, map[string]string{"delete.retention.ms": num(time.Minute.Milliseconds())})
+	p := c.partition(c.topic, 0)
+	rng := rand.New(rand.NewPCG(1, 1))
+	want := map[string]int64{} // by group and partition
+	name := func(key *persistv1.ShardKey) string {
+		k := key.GetGroupOffset()
+		return fmt.Sprint(k.GetGroup(), " ", k.GetPartition())
+	}
+	replay := func() map[string]int64 {
+		state := map[string]int64{}
+		for _, r := range records(t, p) {
+			key, value := &persistv1.ShardKey{}, &persistv1.ShardValue{}
+			require.NoError(t, proto.Unmarshal([]byte(r.key), key))
+			require.NoError(t, proto.Unmarshal([]byte(r.value), value))
+			if r.value == "" {
+				delete(state, name(key))
+				continue
+			}
+			state[name(key)] = value.GetGroupOffset().GetOffset()
+		}
+		return state
+	}
+	owner, most := int64(1), int64(0)
+	for round := range 12 {
+		_, err := p.Fence(t.Context(), owner)
+		require.NoError(t, err)
+		for i := range 150 {
+			key := &persistv1.ShardKey{Kind: &persistv1.ShardKey_GroupOffset{GroupOffset: &persistv1.GroupOffsetKey{
+				Group: fmt.Sprint("group ", rng.IntN(20)), TopicId: c.topic[:], Partition: int32(rng.IntN(3)),
+			}}}
+			value := &persistv1.ShardValue{Kind: &persistv1.ShardValue_GroupOffset{GroupOffset: &persistv1.GroupOffset{Offset: int64(150*round + i)}}}
+			k, err := proto.MarshalOptions{Deterministic: true}.Marshal(key)
+			require.NoError(t, err)
+			v, err := proto.Marshal(value)
+			require.NoError(t, err)
+			want[name(key)] = value.GetGroupOffset().GetOffset()
+			if rng.IntN(10) == 0 {
+				v = nil
+				delete(want, name(key))
+			}
+			a, err := p.Append(t.Context(), [][]byte{pairBatch(t, recordbatch.Options{}, c.now(), pair{string(k), string(v)})}, owner)
+			require.NoError(t, err)
+			_, err = a.Wait(t.Context())
+			require.NoError(t, err)
+		}
+		c.advance(time.Hour)
+		_, err = c.RunPass(t.Context(), Compaction, false)
+		require.NoError(t, err)
+		require.Equal(t, want, replay())
+		d, err := p.Describe(t.Context())
+		require.NoError(t, err)
+		if round < 4 {
+			most = max(most, d.Bytes)
+		}
+		require.LessOrEqual(t, d.Bytes, 2*most, "round %d", round)
+		if round%3 == 2 {
+			require.NoError(t, c.stop())
+			c.running = start(t, c.o)
+			p = c.partition(c.topic, 0)
+			require.Equal(t, want, replay())
+			owner++
+		}
+	}
 }

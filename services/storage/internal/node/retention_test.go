@@ -155,14 +155,14 @@ func TestDeleteGrace(t *testing.T) {
 		folder := filepath.Join(dir, "topics", topic.String(), "0")
 		require.Len(t, logFiles(t, disk, folder), 3)
 
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		mustPass(t, r, Retention)
 		require.Equal(t, int64(4), startOffset(t, p))
 		require.Len(t, logFiles(t, disk, folder), 3, "within the grace")
 		require.Len(t, values(t, p), 2, "nobody finds them any more")
-		time.Sleep(59 * time.Second)
+		<-time.After(59 * time.Second)
 		require.Len(t, logFiles(t, disk, folder), 3)
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		synctest.Wait()
 		require.Len(t, logFiles(t, disk, folder), 1)
 
@@ -170,7 +170,7 @@ func TestDeleteGrace(t *testing.T) {
 			_, err := appendTo(p, datedBatch(t, time.Now()))
 			require.NoError(t, err)
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		mustPass(t, r, Retention)
 		require.Len(t, logFiles(t, disk, folder), 4)
 		require.NoError(t, r.stop())
@@ -237,9 +237,9 @@ func TestPassesRunByThemselves(t *testing.T) {
 			_, err := appendTo(p, datedBatch(t, time.Now()))
 			require.NoError(t, err)
 		}
-		time.Sleep(20 * time.Second)
+		<-time.After(20 * time.Second)
 		require.Equal(t, int64(0), startOffset(t, p))
-		time.Sleep(3 * time.Minute)
+		<-time.After(3 * time.Minute)
 		require.Equal(t, int64(4), startOffset(t, p))
 		require.NoError(t, r.stop())
 		_, err := r.RunPass(t.Context(), Retention, true)

@@ -1,7 +1,9 @@
 package raftlog
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"sort"
 
 	"github.com/sluiceio/sluice/services/storage/internal/journal"
@@ -46,11 +48,27 @@ func (l *Log) swapRecords(r *Rewriting, p Point) ([]journal.Record, error) {
 	case p.Applied < t.Applied || p.Applied > l.view.lastIndex || first > p.Applied+1:
 		return nil, invalid("swap below index %d with a point at %d", first, p.Applied)
 	}
+	if err := l.stillThere(r); err != nil {
+		return nil, err
+	}
 	point, err := journal.Point(p.Applied, p.ConfState, p.State, first, t.Segments[0].Base)
 	if err != nil {
 		return nil, err
 	}
 	return []journal.Record{point, journal.Swap([]journal.Segment{r.segment})}, nil
+}
+
+// stillThere says whether what was written is in the folder: a snapshot may have
+// replaced it by one with the same segments.
+func (l *Log) stillThere(r *Rewriting) error {
+	if !r.changed {
+		return nil
+	}
+	info, err := l.o.FS.Stat(r.name(segment.LogName))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size != r.segment.Size {
+		return fmt.Errorf("swap: %w: %d", ErrReplaced, r.segment.Base)
+	}
+	return err
 }
 
 func (l *Log) swap(r *Rewriting, records []journal.Record) error {
@@ -83,6 +101,7 @@ func (l *Log) takeRewritten(r *Rewriting, records []journal.Record) error {
 		l.o.Files.drop(fileKey{l, s.Base, false}, fileKey{l, s.Base, true})
 		l.reads.replaced(s.Base)
 	}
+	// An index that stays would be written anew by the first who reads it.
 	if len(r.entries) > 0 {
 		if err := l.takeName(r.segment, segment.IndexName); err != nil {
 			return err

@@ -254,6 +254,11 @@ func TestSwapOfWhatIsNoLongerThere(t *testing.T) {
 	require.NoError(t, w.Append(batch(t, 0, 2, nil, 1)))
 	require.ErrorIs(t, c.log.Swap(w, c.point()), raftlog.ErrInvalid, "it is not finished")
 	require.NoError(t, w.Finish(stats[1].Next, 0))
+	name := dir + "/" + c.filesOf(".rewritten")[0]
+	require.Contains(t, name, ".log.")
+	require.NoError(t, c.disk.Rename(name, name+".away"))
+	require.ErrorIs(t, c.log.Swap(w, c.point()), raftlog.ErrReplaced, "a snapshot has taken the folder's place")
+	require.NoError(t, c.disk.Rename(name+".away", name))
 	low := c.point()
 	low.Applied = 2
 	require.ErrorIs(t, c.log.Swap(w, low), raftlog.ErrInvalid, "not applied yet")

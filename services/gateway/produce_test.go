@@ -117,10 +117,6 @@ func TestBadProduce(t *testing.T) {
 		produce(`{"records":[{"value":"x"}]`, 400, `{"error":"malformed JSON at byte 26: expected ',' or '}', got the end of the body"}`),
 		produce(`{"records":[{"value":"x"}]}x`, 400, `{"error":"malformed JSON at byte 27: expected the end of the body, got 'x'"}`),
 		produce("{\"records\":[{\"value\":\"\xff\"}]}", 400, `{"error":"malformed JSON at byte 22: not UTF-8"}`),
-		produce(`{"producer_id":"p","records":[{"value":"x","sequence":0,"partition":0}]}`, 501,
-			`{"error":"producer_id and sequence are not supported by this version; nothing was written"}`),
-		produce(`{"records":[{"value":"x"},{"value":"x","sequence":0}]}`, 501,
-			`{"error":"producer_id and sequence are not supported by this version; nothing was written"}`),
 		produce(`{"records":[`+strings.Repeat(`{"value":"x"},`, 2000)+`{}]}`, 413, `{"error":"the body is larger than the limit of 20000 bytes"}`),
 		step{"POST", "/topics/none/produce", `{"records":[{"value":"x"}]}`, 404, `{"error":"topic \"none\" does not exist"}`},
 		step{"POST", "/topics/compacted/produce", `{"records":[{"key":"k","value":"x"},{"value":"x"}]}`, 400,
@@ -154,9 +150,6 @@ func TestBodiesOfUnknownLength(t *testing.T) {
 }
 
 func TestProduceRetriesOnlyWhatWasNotWritten(t *testing.T) {
-	refusal := func(code storagev1.ErrorCode, leader string) *storagev1.PartitionError {
-		return &storagev1.PartitionError{Code: code, Message: "because", Leader: &storagev1.LeaderHint{Node: leader}}
-	}
 	body := `{"records":[{"value":"x","partition":0},{"value":"y","partition":1}]}`
 	t.Run("not the leader", func(t *testing.T) {
 		s := start(t)
@@ -279,4 +272,8 @@ func TestBodyBudget(t *testing.T) {
 	require.NoError(t, feed.Close())
 	require.Equal(t, 200, (<-held).status)
 	require.Equal(t, 200, s.do(t, "POST", "/topics/t/produce", big).status)
+}
+
+func refusal(code storagev1.ErrorCode, leader string) *storagev1.PartitionError {
+	return &storagev1.PartitionError{Code: code, Message: "because", Leader: &storagev1.LeaderHint{Node: leader}}
 }

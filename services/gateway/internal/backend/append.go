@@ -3,7 +3,6 @@ package backend
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"google.golang.org/grpc"
 
@@ -14,17 +13,15 @@ import (
 
 // A partitionAppend is what goes to one partition, and what becomes of it.
 type partitionAppend struct {
-	partition int32
-	batches   []byte
+	partitionCall
+	batches []byte
 	// How many records the batches have.
 	records int
-	route   route
+	// From Prepare, for the records of a producer.
+	guard []byte
 
-	// Exactly one of these says how it ended, once it has.
+	// Nil unless it was written.
 	appended *storagev1.AppendResponse_PartitionAppended
-	err      error
-	// The attempt was refused without a trace and may be repeated.
-	retry bool
 }
 
 // appendAll writes each append to the leader of its partition and returns when
@@ -32,60 +29,7 @@ type partitionAppend struct {
 // only when its partition said that it was not written, or when the call never
 // left.
 func (b *Backend) appendAll(ctx context.Context, topic *picture.Topic, appends []*partitionAppend) {
-	chase := b.pursue()
-	for pending := appends; ; {
-		seen := b.watcher.Current()
-		current := seen.TopicByID(topic.ID)
-		if current == nil {
-			// The caller has just looked the topic up, so it was deleted.
-			fail(pending, ErrTopicNotFound.WithMessage("topic %q does not exist", topic.Name))
-			return
-		}
-		byNode := make(map[string][]*partitionAppend)
-		for _, a := range pending {
-			node := a.route.next(current.Partitions[a.partition])
-			byNode[node] = append(byNode[node], a)
-		}
-		b.appendToNodes(ctx, seen, topic, byNode)
-
-		var refused []*partitionAppend
-		atOnce := true
-		for _, a := range pending {
-			if !a.retry {
-				continue
-			}
-			refused = append(refused, a)
-			atOnce = atOnce && a.route.atOnce()
-		}
-		if len(refused) == 0 {
-			return
-		}
-		pending = refused
-		if !atOnce && !chase.again(ctx, seen) {
-			return
-		}
-	}
-}
-
-func fail(appends []*partitionAppend, err error) {
-	for _, a := range appends {
-		a.err = err
-	}
-}
-
-// appendToNodes makes one call to each node, side by side.
-func (b *Backend) appendToNodes(ctx context.Context, seen *picture.Picture, topic *picture.Topic, byNode map[string][]*partitionAppend) {
-	if len(byNode) == 1 {
-		for node, appends := range byNode {
-			b.appendToNode(ctx, seen, topic, node, appends)
-		}
-		return
-	}
-	var calls sync.WaitGroup
-	for node, appends := range byNode {
-		calls.Go(func() { b.appendToNode(ctx, seen, topic, node, appends) })
-	}
-	calls.Wait()
+	callAll(ctx, b, topic, appends, b.appendToNode)
 }
 
 func (b *Backend) appendToNode(ctx context.Context, seen *picture.Picture, topic *picture.Topic, node string, appends []*partitionAppend) {
@@ -97,6 +41,7 @@ func (b *Backend) appendToNode(ctx context.Context, seen *picture.Picture, topic
 		req.Appends[i] = &storagev1.AppendRequest_PartitionAppend{
 			Partition: &storagev1.Partition{TopicId: topic.ID[:], Partition: a.partition},
 			Batches:   a.batches,
+			Guard:     a.guard,
 		}
 	}
 	var resp *storagev1.AppendResponse

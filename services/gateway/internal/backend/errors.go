@@ -15,10 +15,14 @@ var (
 	ErrRecordTooLarge   = errs.New(errs.InvalidArgument, "RECORD_TOO_LARGE", "the record is too large")
 	ErrInvalidRecord    = errs.New(errs.InvalidArgument, "INVALID_RECORD", "the record is invalid")
 	ErrOffsetOutOfRange = errs.New(errs.OutOfRange, "OFFSET_OUT_OF_RANGE", "the offset is out of range")
-	// ErrNoIdempotence: producer ids come with a later version. Writing the
-	// records as if they had none would break what the sender relies on.
-	ErrNoIdempotence = errs.New(errs.Unimplemented, "IDEMPOTENCE_UNSUPPORTED",
-		"producer_id and sequence are not supported by this version; nothing was written")
+	// ErrSequenceGap and ErrSequenceTooLow: nothing of the request was written.
+	ErrSequenceGap    = errs.New(errs.InvalidArgument, "SEQUENCE_GAP", "sequence gap: send the missing records first")
+	ErrSequenceTooLow = errs.New(errs.InvalidArgument, "SEQUENCE_TOO_LOW", "sequence too low")
+	// ErrProducerBusy: other requests of the same producer came between; nothing
+	// was written.
+	ErrProducerBusy = errs.New(errs.Unavailable, "PRODUCER_BUSY", "several requests use the producer at once, try again")
+	// ErrUnknownProducer: no key has used the producer id, or not lately.
+	ErrUnknownProducer = errs.New(errs.NotFound, "PRODUCER_NOT_FOUND", "the producer does not exist")
 
 	// ErrNoLeader: nothing was written; try again.
 	ErrNoLeader = errs.New(errs.Unavailable, "NO_LEADER", "the partition has no leader just now")
@@ -64,12 +68,23 @@ func (s subject) partitionError(e *storagev1.PartitionError) error {
 		return about(ErrStorageFailed, "storage failed")
 	case storagev1.ErrorCode_ERROR_CODE_OVERLOADED:
 		return about(ErrOverloaded, "overloaded")
+	case storagev1.ErrorCode_ERROR_CODE_OUT_OF_ORDER_SEQUENCE:
+		return s.sequenceError(ErrSequenceGap, e)
+	case storagev1.ErrorCode_ERROR_CODE_DUPLICATE_SEQUENCE:
+		return s.sequenceError(ErrSequenceTooLow, e)
+	case storagev1.ErrorCode_ERROR_CODE_STALE_GUARD:
+		return ErrProducerBusy
 	case storagev1.ErrorCode_ERROR_CODE_UNSUPPORTED:
 		return about(ErrUnsupported, "unsupported")
 	default:
 		return errs.New(errs.Internal, "STORAGE_REFUSED", "partition %d of topic %q: storage answered %s: %s",
 			s.partition, s.topic, e.GetCode(), e.GetMessage())
 	}
+}
+
+// sequenceError has the words of storage, which say what was expected.
+func (s subject) sequenceError(kind *errs.Error, e *storagev1.PartitionError) error {
+	return kind.WithMessage("%s, partition %d of topic %q", e.GetMessage(), s.partition, s.topic)
 }
 
 func (s subject) noLeader() *errs.Error {

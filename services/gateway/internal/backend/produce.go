@@ -26,17 +26,27 @@ type NewRecord struct {
 	Value []byte
 	// AnyPartition or 0 and up.
 	Partition int32
+	// Sequence is the record's place in the producer's sequence on the partition,
+	// if Sequenced.
+	Sequence  int64
+	Sequenced bool
 }
 
 // Placed is where a record stands.
 type Placed struct {
 	Partition int32
 	Offset    int64
+	// Duplicate tells that it had been written before, by an earlier request or as
+	// an earlier record of this one.
+	Duplicate bool
 }
 
 // WriteRequest is what one request writes to a topic.
 type WriteRequest struct {
 	Records []NewRecord
+	// Producer is the id of an idempotent producer, whose records are all
+	// sequenced; nil is none.
+	Producer *string
 }
 
 // WriteResult is what became of one request: where each record stands, or why it
@@ -48,8 +58,8 @@ type WriteResult struct {
 
 // Produce writes records and returns where each stands once all are on disk. The
 // whole request is checked before anything is written.
-func (b *Backend) Produce(ctx context.Context, caller grants.Caller, topicName string, records []NewRecord) ([]Placed, error) {
-	result := b.ProduceAll(ctx, caller, topicName, []WriteRequest{{Records: records}})[0]
+func (b *Backend) Produce(ctx context.Context, caller grants.Caller, topicName string, request WriteRequest) ([]Placed, error) {
+	result := b.ProduceAll(ctx, caller, topicName, []WriteRequest{request})[0]
 	return result.Placed, result.Err
 }
 
@@ -57,6 +67,9 @@ func (b *Backend) Produce(ctx context.Context, caller grants.Caller, topicName s
 // does for one, in their order, with one write for each partition: requests that
 // waited for the same topic share a sync of the disk. Each is checked by itself,
 // and one that is refused takes no other along. There is a result for each.
+//
+// A request of a producer is by itself: what it may write depends on what those
+// before it have written.
 func (b *Backend) ProduceAll(ctx context.Context, caller grants.Caller, topicName string, requests []WriteRequest) []WriteResult {
 	results := make([]WriteResult, len(requests))
 	ctx, cancel := context.WithTimeout(ctx, b.limits.Timeout)
@@ -68,12 +81,31 @@ func (b *Backend) ProduceAll(ctx context.Context, caller grants.Caller, topicNam
 		}
 		return results
 	}
+	for from := 0; from < len(requests); {
+		if requests[from].Producer != nil {
+			results[from] = b.produceSequenced(ctx, caller, topic, requests[from])
+			from++
+			continue
+		}
+		to := from + 1
+		for to < len(requests) && requests[to].Producer == nil {
+			to++
+		}
+		b.produceTogether(ctx, caller, topic, requests[from:to], results[from:to])
+		from = to
+	}
+	return results
+}
+
+// produceTogether writes requests without producers with one append for each
+// partition.
+func (b *Backend) produceTogether(ctx context.Context, caller grants.Caller, topic *picture.Topic, requests []WriteRequest, results []WriteResult) {
 	traffic := b.traffic.of(topic.ID)
 	at := b.now()
 	var all appendSet
 	writes := make([]*write, len(requests))
 	for i, request := range requests {
-		w, err := b.prepare(topic, traffic, request.Records, at)
+		w, err := b.prepare(topic, traffic, request, at)
 		if err == nil {
 			err = b.quotas.produce(ctx, caller, w.bytes())
 		}
@@ -98,7 +130,6 @@ func (b *Backend) ProduceAll(ctx context.Context, caller grants.Caller, topicNam
 		traffic.RecordsProduced.Add(int64(len(w.placed)))
 		traffic.BytesProduced.Add(w.bytes())
 	}
-	return results
 }
 
 func (b *Backend) writable(ctx context.Context, caller grants.Caller, name string) (*picture.Topic, error) {
@@ -119,15 +150,16 @@ type write struct {
 }
 
 // prepare checks a request and builds its batches.
-func (b *Backend) prepare(topic *picture.Topic, traffic *TopicTraffic, records []NewRecord, at time.Time) (*write, error) {
-	if err := b.checkRecords(topic, records); err != nil {
+func (b *Backend) prepare(topic *picture.Topic, traffic *TopicTraffic, request WriteRequest, at time.Time) (*write, error) {
+	if err := b.checkRecords(topic, request); err != nil {
 		return nil, err
 	}
+	records := request.Records
 	w := &write{placed: make([]Placed, len(records))}
-	w.shares = divide(topic, traffic, records, w.placed)
+	w.shares = divide(topic, spread(topic, traffic), records, w.placed)
 	for _, s := range w.shares {
 		var err error
-		if s.batches, err = buildBatches(topic, records, s, at); err != nil {
+		if s.batches, err = buildBatches(topic, records, s.records, s.bytes, at, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -175,7 +207,7 @@ func (set *appendSet) join(w *write) {
 	for i, s := range w.shares {
 		a := set.byPartition[s.partition]
 		if a == nil {
-			a = &partitionAppend{partition: s.partition, batches: s.batches}
+			a = &partitionAppend{partitionCall: partitionCall{partition: s.partition}, batches: s.batches}
 			set.appends = append(set.appends, a)
 			if set.byPartition != nil {
 				set.byPartition[s.partition] = a
@@ -190,7 +222,8 @@ func (set *appendSet) join(w *write) {
 
 // checkRecords refuses what storage would, so that no partition of a request is
 // written when another cannot be.
-func (b *Backend) checkRecords(topic *picture.Topic, records []NewRecord) error {
+func (b *Backend) checkRecords(topic *picture.Topic, request WriteRequest) error {
+	records := request.Records
 	if len(records) == 0 {
 		return invalid("records must have at least one record")
 	}
@@ -207,6 +240,12 @@ func (b *Backend) checkRecords(topic *picture.Topic, records []NewRecord) error 
 			return unknownPartition(topic, r.Partition)
 		case compacted && r.Key == nil:
 			return ErrInvalidRecord.WithMessage("records[%d] must have a key: topic %q is compacted", i, topic.Name)
+		case r.Sequenced && request.Producer == nil:
+			return invalid("records[%d].sequence needs a producer_id beside records", i)
+		case !r.Sequenced && request.Producer != nil:
+			return invalid("records[%d].sequence must be given: the request has a producer_id", i)
+		case r.Sequenced && r.Sequence < 0:
+			return invalid("records[%d].sequence must be 0 or more, got %d", i, r.Sequence)
 		}
 	}
 	return nil
@@ -225,8 +264,15 @@ type share struct {
 	batches   []byte
 }
 
-// divide chooses the partition of each record and notes it in placed.
-func divide(topic *picture.Topic, traffic *TopicTraffic, records []NewRecord, placed []Placed) []*share {
+// spread chooses partitions for records without keys, one after the other.
+func spread(topic *picture.Topic, traffic *TopicTraffic) func() int32 {
+	n := uint64(len(topic.Partitions))
+	return func() int32 { return int32((traffic.spread.Add(1) - 1) % n) }
+}
+
+// divide chooses the partition of each record and notes it in placed. keyless
+// chooses for records without keys.
+func divide(topic *picture.Topic, keyless func() int32, records []NewRecord, placed []Placed) []*share {
 	hash := topicconf.KeyHash(topic.Config)
 	n := len(topic.Partitions)
 	byPartition := make(map[int32]*share)
@@ -239,7 +285,7 @@ func divide(topic *picture.Topic, traffic *TopicTraffic, records []NewRecord, pl
 			if r.Key != nil {
 				partition = hash.Partition(r.Key, n)
 			} else {
-				partition = int32((traffic.spread.Add(1) - 1) % uint64(n))
+				partition = keyless()
 			}
 		}
 		placed[i].Partition = partition
@@ -260,18 +306,31 @@ func divide(topic *picture.Topic, traffic *TopicTraffic, records []NewRecord, pl
 // perRecord is about what a record takes in a batch beside key and value.
 const perRecord = 16
 
-// buildBatches makes the batches of one share, one after the other.
-func buildBatches(topic *picture.Topic, records []NewRecord, s *share, now time.Time) ([]byte, error) {
+// numbering names the producer of the batches that are built.
+type numbering struct {
+	number   int64
+	sequence int64 // of the next record
+}
+
+// buildBatches makes the batches of some records, given by position, that go to
+// one partition and have so many bytes, one after the other. by is nil for
+// records without a producer.
+func buildBatches(topic *picture.Topic, records []NewRecord, positions []int, bytes int, now time.Time, by *numbering) ([]byte, error) {
 	limit, limited := topicconf.MaxMessageBytes(topic.Config)
 	most := maxBatchBytes
 	if limited {
 		most = min(limit, most)
 	}
 	builder := recordbatch.NewBuilder(recordbatch.Options{
-		SizeHint: min(s.bytes+len(s.records)*perRecord+recordbatch.HeaderSize, maxBatchBytes+perRecord),
+		SizeHint: min(bytes+len(positions)*perRecord+recordbatch.HeaderSize, maxBatchBytes+perRecord),
 	})
 	var batches []byte
 	finish := func() error {
+		if by != nil {
+			producer := recordbatch.PackWide(by.number, by.sequence)
+			builder.SetProducer(&producer)
+			by.sequence += int64(builder.Count())
+		}
 		batch, err := builder.Finish()
 		if err != nil {
 			return err
@@ -284,7 +343,7 @@ func buildBatches(topic *picture.Topic, records []NewRecord, s *share, now time.
 		return nil
 	}
 	at := now.UnixMilli()
-	for _, i := range s.records {
+	for _, i := range positions {
 		r := &records[i]
 		value := r.Value
 		if len(value) == 0 {

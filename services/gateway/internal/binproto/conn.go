@@ -391,7 +391,7 @@ func (c *conn) writeGroup(topic string, caller grants.Caller, group []*produce, 
 	}()
 	requests := make([]backend.WriteRequest, len(group))
 	for i, p := range group {
-		requests[i].Records = p.records
+		requests[i] = backend.WriteRequest{Records: p.records, Producer: p.producer}
 	}
 	results := c.door.backend.ProduceAll(c.base, caller, topic, requests)
 	for i, p := range group {

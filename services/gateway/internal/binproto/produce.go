@@ -20,6 +20,8 @@ type produce struct {
 	body    []byte
 	hold    hold
 	records []backend.NewRecord
+	// The id of an idempotent producer, or nil.
+	producer *string
 }
 
 var produces sync.Pool
@@ -43,6 +45,7 @@ func (p *produce) release() {
 		p.body = nil
 	}
 	p.hold.release()
+	p.producer = nil
 	if cap(p.records) > maxPooledRecords {
 		return
 	}
@@ -81,7 +84,7 @@ func (p *produce) parse(maxRecords int) error {
 		return errMalformed.WithMessage("producer_id must be UTF-8")
 	}
 	if id != nil {
-		return backend.ErrNoIdempotence
+		p.producer = new(string(id))
 	}
 	if int64(count)*minRecord > int64(len(d.rest)) {
 		return errMalformed.WithMessage("%d records do not fit into the %d bytes after count", count, len(d.rest))
@@ -104,10 +107,11 @@ func (p *produce) parse(maxRecords int) error {
 		if partition < backend.AnyPartition {
 			return backend.ErrPartition.WithMessage("records[%d].partition must be -1 or more, got %d", i, partition)
 		}
+		record := backend.NewRecord{Key: key, Value: value, Partition: partition}
 		if sequence != noSequence {
-			return backend.ErrNoIdempotence
+			record.Sequence, record.Sequenced = sequence, true
 		}
-		p.records = append(p.records, backend.NewRecord{Key: key, Value: value, Partition: partition})
+		p.records = append(p.records, record)
 	}
 	if len(d.rest) > 0 {
 		return errMalformed.WithMessage("%d bytes follow the last record", len(d.rest))
@@ -125,7 +129,11 @@ func appendPlaced(b []byte, placed []backend.Placed) []byte {
 	for _, at := range placed {
 		b = binary.BigEndian.AppendUint32(b, uint32(at.Partition))
 		b = binary.BigEndian.AppendUint64(b, uint64(at.Offset))
-		b = append(b, 0)
+		duplicate := byte(0)
+		if at.Duplicate {
+			duplicate = 1
+		}
+		b = append(b, duplicate)
 	}
 	return b
 }

@@ -29,6 +29,8 @@ type Cluster struct {
 	Registry    *Registry
 	// By node id.
 	Storage map[string]*Storage
+	// Producers are the ids of idempotent producers.
+	Producers *Producers
 
 	mu struct {
 		sync.Mutex
@@ -45,7 +47,7 @@ var (
 // New returns a cluster with these storage nodes, which ends with the test.
 func New(tb testing.TB, nodes ...string) *Cluster {
 	tb.Helper()
-	c := &Cluster{Registry: &Registry{}, Storage: make(map[string]*Storage)}
+	c := &Cluster{Registry: &Registry{}, Storage: make(map[string]*Storage), Producers: &Producers{}}
 	c.Coordinator = newCoordinator(nodes)
 	c.mu.conns = make(map[string]*rpc.Local)
 	c.mu.down = make(map[string]bool)
@@ -54,6 +56,7 @@ func New(tb testing.TB, nodes ...string) *Cluster {
 	coordinatorv1.RegisterMetadataServiceServer(central, c.Coordinator)
 	coordinatorv1.RegisterOffsetServiceServer(central, c.Coordinator.offsets)
 	coordinatorv1.RegisterGroupServiceServer(central, c.Coordinator.Groups)
+	coordinatorv1.RegisterProducerServiceServer(central, c.Producers)
 	registryv1.RegisterAuthServiceServer(central, c.Registry)
 	c.mu.conns[CoordinatorNode] = central
 	for _, node := range nodes {

@@ -20,6 +20,9 @@ type Storage struct {
 		partitions map[partitionKey]*partition
 		// What the next appends and fetches to a partition number get instead.
 		refuse map[int32][]*storagev1.PartitionError
+		// Likewise the next checks of a producer's records.
+		refusePrepare map[int32][]*storagev1.PartitionError
+		prepares      int
 		// What the next calls get instead, before or after they are served.
 		before, after []error
 		appends       []*storagev1.AppendRequest
@@ -40,12 +43,16 @@ type partition struct {
 	batches [][]byte
 	start   int64
 	end     int64
+	// Where the records of producers are: by producer id without sequence, by
+	// sequence. What is remembered is everything.
+	sequenced map[int64]map[int64]int64
 }
 
 func newStorage(node string) *Storage {
 	s := &Storage{node: node}
 	s.mu.partitions = make(map[partitionKey]*partition)
 	s.mu.refuse = make(map[int32][]*storagev1.PartitionError)
+	s.mu.refusePrepare = make(map[int32][]*storagev1.PartitionError)
 	s.mu.appended = make(chan struct{})
 	return s
 }
@@ -164,6 +171,7 @@ func (p *partition) add(batch []byte) {
 		panic(err)
 	}
 	p.batches = append(p.batches, batch)
+	p.note(header)
 	p.end = header.NextOffset()
 }
 

@@ -19,30 +19,27 @@ func NewLog(b *backend.Backend) *Log { return &Log{backend: b} }
 
 // Produce appends records.
 func (s *Log) Produce(ctx context.Context, req *logv1.ProduceRequest) (*logv1.ProduceResponse, error) {
-	if req.ProducerId != nil {
-		return nil, backend.ErrNoIdempotence
-	}
 	records := make([]backend.NewRecord, len(req.GetRecords()))
 	for i, r := range req.GetRecords() {
-		if r.Sequence != nil {
-			return nil, backend.ErrNoIdempotence
-		}
 		partition := int32(backend.AnyPartition)
 		if r.Partition != nil {
 			if partition = r.GetPartition(); partition < 0 {
 				return nil, backend.ErrPartition.WithMessage("records[%d].partition must be 0 or more, got %d", i, partition)
 			}
 		}
-		records[i] = backend.NewRecord{Key: r.Key, Value: r.GetValue(), Partition: partition}
+		records[i] = backend.NewRecord{
+			Key: r.Key, Value: r.GetValue(), Partition: partition,
+			Sequence: r.GetSequence(), Sequenced: r.Sequence != nil,
+		}
 	}
-	placed, err := s.backend.Produce(ctx, callerOf(ctx), req.GetTopic(), records)
+	placed, err := s.backend.Produce(ctx, callerOf(ctx), req.GetTopic(), backend.WriteRequest{Records: records, Producer: req.ProducerId})
 	if err != nil {
 		return nil, err
 	}
 	results := make([]logv1.ProduceResult, len(placed))
 	resp := &logv1.ProduceResponse{Results: make([]*logv1.ProduceResult, len(placed))}
 	for i, p := range placed {
-		results[i].Partition, results[i].Offset = p.Partition, p.Offset
+		results[i].Partition, results[i].Offset, results[i].Duplicate = p.Partition, p.Offset, p.Duplicate
 		resp.Results[i] = &results[i]
 	}
 	return resp, nil

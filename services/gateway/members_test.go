@@ -112,6 +112,11 @@ func TestGroupsOfKeys(t *testing.T) {
 		as("esk_other", c[0], c[1], c[2], http.StatusForbidden, denied)
 	}
 	as("esk_admin", "GET", "/groups/g/offsets", "", 200, `{"offsets":{"orders":{"0":1}}}`)
+	for secret, sees := range map[string]bool{"esk_reader": true, "esk_other": false, "esk_admin": true} {
+		req := s.request(t, http.MethodGet, "/metrics", "")
+		req.Header.Set("X-Es-Key", secret)
+		require.Equal(t, sees, strings.Contains(s.send(t, req).body, `group="g"`), secret)
+	}
 	as("esk_reader", "POST", "/admin/reset-offsets", `{"topic":"orders"}`, 403, `{"error":"the key is not granted admin on *"}`)
 }
 

@@ -18,8 +18,8 @@ import (
 // RoleStorage is the role of the nodes that hold partitions.
 const RoleStorage = "storage"
 
-// Survey is what the metrics show of the topics and groups that a caller may
-// see. What a node that does not answer would have told is missing.
+// Survey is what the metrics show of the topics that a caller may read and of its
+// own groups; an administrator sees all. What a node that does not answer would have told is missing.
 type Survey struct {
 	// Sorted by name.
 	Topics []TopicSurvey
@@ -100,6 +100,9 @@ func (b *Backend) Survey(ctx context.Context, caller grants.Caller) Survey {
 	}
 	for _, resp := range listed {
 		for _, group := range resp.GetGroups() {
+			if caller.Admin() != nil && group.GetOwner() != caller.ID() {
+				continue
+			}
 			for _, c := range group.GetOffsets() {
 				survey.commit(p, at, group.GetGroup(), c)
 			}

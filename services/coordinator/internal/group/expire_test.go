@@ -115,7 +115,7 @@ func TestManyEvictionsAreSeveralWrites(t *testing.T) {
 		}
 	}
 	look(s, start.Add(5*time.Second))
-	require.Len(t, s.Due(start.Add(12*time.Second)), 0, "late, so they have some more time")
+	require.Empty(t, s.Due(start.Add(12*time.Second)), "late, so they have some more time")
 	now := s.NextDue()
 	for now.Before(start.Add(25*time.Second)) && s.members > 0 {
 		records := s.Due(now)

@@ -98,8 +98,13 @@ func (s *State) isStale(g *group) bool {
 			held[id] += len(list)
 		}
 	}
+	looked := make(map[rows.TopicID]bool)
 	for _, m := range g.members {
 		for _, id := range m.topics {
+			if looked[id] {
+				continue
+			}
+			looked[id] = true
 			n, ok := s.topics.Partitions(id)
 			if have := held[id]; !ok && have > 0 || int(n) > have {
 				return true
@@ -117,8 +122,8 @@ func (s *State) Refresh(name string) []shard.Record {
 		return nil
 	}
 	gone := make(map[rows.TopicID]bool)
-	for _, m := range g.members {
-		for _, id := range m.topics {
+	for _, share := range g.shares {
+		for id := range share {
 			if _, ok := s.topics.Partitions(id); !ok {
 				gone[id] = true
 			}

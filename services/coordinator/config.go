@@ -44,6 +44,9 @@ type Config struct {
 	// MaxMembers limits the members of one group. Each join shares out all of the
 	// group's partitions anew.
 	MaxMembers int
+	// MaxGroups limits the groups of one shard, which are in memory. A group stays
+	// for good: it has an owner.
+	MaxGroups int
 }
 
 // RegisterFlags adds the configuration to a flag set and sets the defaults.
@@ -58,6 +61,7 @@ func (c *Config) RegisterFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.MemberTimeout, "coord-member-timeout", 30*time.Second, "How long a member of a group may miss its heartbeats.")
 	fs.DurationVar(&c.ExpireInterval, "coord-expire-interval", time.Second, "How often members that missed their heartbeats are looked for.")
 	fs.IntVar(&c.MaxMembers, "coord-max-members", 5000, "Members that one group may have.")
+	fs.IntVar(&c.MaxGroups, "coord-max-groups", 50_000, "Groups that one shard may have.")
 }
 
 // maxBatchBytes keeps two requests' records, which may share a batch, below
@@ -83,5 +87,6 @@ func (c *Config) Validate() error {
 	check(c.MemberTimeout > 0, "coord-member-timeout must be more than 0, not %s", c.MemberTimeout)
 	check(c.ExpireInterval > 0, "coord-expire-interval must be more than 0, not %s", c.ExpireInterval)
 	check(c.MaxMembers >= 1, "coord-max-members must be at least 1, not %d", c.MaxMembers)
+	check(c.MaxGroups >= 1, "coord-max-groups must be at least 1, not %d", c.MaxGroups)
 	return errors.Join(faults...)
 }

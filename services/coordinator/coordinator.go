@@ -127,10 +127,19 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			},
 		},
 	}, store, v, peers, log)
+	evictions := promauto.With(deps.Registerer).NewCounter(prometheus.CounterOpts{
+		Name: "sluice_coordinator_members_evicted_total",
+		Help: "Members of groups that missed their heartbeats.",
+	})
 	limits := group.Config{
 		MemberTimeout:  cfg.MemberTimeout,
 		ExpireInterval: cfg.ExpireInterval,
 		MaxMembers:     cfg.MaxMembers,
+		MaxGroups:      cfg.MaxGroups,
+		Evicted: func(group string, members int) {
+			evictions.Add(float64(members))
+			log.Info("members of a group were not heard of and are removed", "group", group, "members", members)
+		},
 	}
 	fresh := func(int32) *state.State {
 		now := time.Now()

@@ -15,5 +15,7 @@ var (
 	ErrUnknownMember = errs.New(errs.NotFound, "UNKNOWN_MEMBER", "the group has no such member")
 	// ErrStaleMember: the member works on an assignment that is over.
 	ErrStaleMember = errs.New(errs.Aborted, "STALE_MEMBER", "the assignment is not the member's any more")
-	ErrGroupFull   = errs.New(errs.FailedPrecondition, "GROUP_FULL", "the group has as many members as it may have")
+	// ErrTooManyGroups: there is no room for a new group.
+	ErrTooManyGroups = errs.New(errs.FailedPrecondition, "TOO_MANY_GROUPS", "there are as many groups as there may be")
+	ErrGroupFull     = errs.New(errs.FailedPrecondition, "GROUP_FULL", "the group has as many members as it may have")
 )

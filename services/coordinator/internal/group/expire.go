@@ -28,6 +28,9 @@ func (s *State) Due(now time.Time) []shard.Record {
 			s.check = now
 			return records
 		}
+		if s.cfg.Evicted != nil {
+			s.cfg.Evicted(name, len(overdue))
+		}
 		evicted, _ := s.rebalance(name, g.owner, overdue, nil)
 		records = append(records, evicted...)
 	}

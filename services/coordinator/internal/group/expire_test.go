@@ -108,6 +108,8 @@ func TestManyEvictionsAreSeveralWrites(t *testing.T) {
 	start := time.Unix(0, 0)
 	cfg := testConfig
 	cfg.MaxMembers = 1000
+	evicted := 0
+	cfg.Evicted = func(_ string, members int) { evicted += members }
 	s := NewState(cfg, topicCounts{topic(1): 4}, start)
 	for _, name := range []string{"g", "h", "i"} {
 		for i := range 400 {
@@ -124,6 +126,26 @@ func TestManyEvictionsAreSeveralWrites(t *testing.T) {
 		now = s.NextDue()
 	}
 	require.Zero(t, s.members)
+	require.Equal(t, 1200, evicted)
+}
+
+func TestGroupsAreLimited(t *testing.T) {
+	s, _ := joined(t, topicCounts{topic(1): 4}, time.Unix(0, 0), "a")
+	for i := range testConfig.MaxGroups + 2 {
+		name := string(rune('h' + i))
+		records, err := s.Claim(anybody, name)
+		if i < testConfig.MaxGroups-1 {
+			require.NoError(t, err)
+			apply(s, records)
+			continue
+		}
+		require.ErrorIs(t, err, ErrTooManyGroups)
+		_, _, err = s.Join(time.Unix(0, 0), anybody, name, "a", nil)
+		require.ErrorIs(t, err, ErrTooManyGroups)
+	}
+	// Those that are there go on.
+	_, err := s.Claim(anybody, "g")
+	require.NoError(t, err)
 }
 
 // Who takes a shard over may not know of the newest topics yet.

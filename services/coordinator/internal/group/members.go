@@ -19,13 +19,16 @@ type Membership struct {
 
 // Join returns the records with which somebody becomes a member or subscribes
 // anew, and what it then has. A group that is nobody's becomes the caller's.
-// ErrNotOwner, ErrNotMembersKey, ErrGroupFull.
+// ErrNotOwner, ErrNotMembersKey, ErrGroupFull, ErrTooManyGroups.
 func (s *State) Join(now time.Time, caller Caller, name, id string, topics []rows.TopicID) ([]shard.Record, Membership, error) {
 	if err := s.Check(caller, name); err != nil {
 		return nil, Membership{}, err
 	}
 	g := s.groups[name]
 	if g == nil {
+		if len(s.groups) >= s.cfg.MaxGroups {
+			return nil, Membership{}, ErrTooManyGroups
+		}
 		g = &group{}
 	}
 	owner := g.owner

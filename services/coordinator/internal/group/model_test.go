@@ -17,7 +17,7 @@ import (
 	"github.com/sluiceio/sluice/services/coordinator/internal/shard"
 )
 
-var testConfig = Config{MemberTimeout: 10 * time.Second, ExpireInterval: time.Second, MaxMembers: 4}
+var testConfig = Config{MemberTimeout: 10 * time.Second, ExpireInterval: time.Second, MaxMembers: 4, MaxGroups: 3}
 
 // topicCounts is a catalog that a test sets.
 type topicCounts map[rows.TopicID]int32

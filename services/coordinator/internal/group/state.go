@@ -23,6 +23,11 @@ type Config struct {
 	ExpireInterval time.Duration
 	// MaxMembers limits the members of a group.
 	MaxMembers int
+	// MaxGroups limits the groups of a shard. They stay for good.
+	MaxGroups int
+	// Evicted, if not nil, is told of members that were not heard of, before the
+	// records with which they go are written.
+	Evicted func(group string, members int)
 }
 
 // State is the groups of one shard.
@@ -161,13 +166,15 @@ func (s *State) Check(caller Caller, name string) error {
 }
 
 // Claim returns the records that make a group the caller's, none when it is
-// somebody's already. ErrNotOwner.
+// somebody's already. ErrNotOwner, ErrTooManyGroups.
 func (s *State) Claim(caller Caller, name string) ([]shard.Record, error) {
 	if err := s.Check(caller, name); err != nil {
 		return nil, err
 	}
 	g := s.groups[name]
 	switch {
+	case g == nil && len(s.groups) >= s.cfg.MaxGroups:
+		return nil, ErrTooManyGroups
 	case g == nil:
 		return []shard.Record{groupRecord(name, caller.Owner, 0)}, nil
 	case g.owner == "":

@@ -198,7 +198,7 @@ func dependent(f *proof, g *js.Schema) bool {
 		if !f.p.writes(name) {
 			continue
 		}
-		there := f.p.add(way{facts: []*js.Schema{{Required: []string{name}}}})
+		there := f.p.only(object).add(way{facts: []*js.Schema{{Required: []string{name}}}})
 		if !f.implies(there, want, f.at, true) {
 			return f.refuse("asks for more when '%s' is there", name)
 		}

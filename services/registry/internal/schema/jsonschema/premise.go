@@ -76,8 +76,11 @@ func (p premise) add(w way) premise {
 			}
 			p.splits = append(p.splits, splitsOf(s)...)
 		}
-		// Schemas that hold because a property is there.
+		// Schemas that hold because a property is there, which only objects have.
 		for _, s := range p.facts {
+			if p.kinds() != object {
+				break
+			}
 			for name, schema := range implied(s) {
 				if p.requires(name) && !slices.Contains(p.facts, schema) {
 					queue = append(queue, schema)

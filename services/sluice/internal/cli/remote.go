@@ -15,6 +15,7 @@ import (
 
 	adminv1 "github.com/sluiceio/sluice/gen/go/sluice/admin/v1"
 	logv1 "github.com/sluiceio/sluice/gen/go/sluice/log/v1"
+	schemav1 "github.com/sluiceio/sluice/gen/go/sluice/schema/v1"
 )
 
 const (
@@ -26,10 +27,11 @@ const (
 
 // remote is a server's public gRPC API.
 type remote struct {
-	topics logv1.TopicServiceClient
-	log    logv1.LogServiceClient
-	groups logv1.GroupServiceClient
-	admin  adminv1.AdminServiceClient
+	topics  logv1.TopicServiceClient
+	log     logv1.LogServiceClient
+	groups  logv1.GroupServiceClient
+	admin   adminv1.AdminServiceClient
+	schemas schemav1.SchemaServiceClient
 
 	server string
 	// How long one request may take, or noLimit.
@@ -76,6 +78,7 @@ func (f *remoteFlags) dial() (*remote, error) {
 		log:     logv1.NewLogServiceClient(conn),
 		groups:  logv1.NewGroupServiceClient(conn),
 		admin:   adminv1.NewAdminServiceClient(conn),
+		schemas: schemav1.NewSchemaServiceClient(conn),
 		server:  f.server,
 		timeout: f.timeout,
 		conn:    conn,

@@ -1,3 +1,9 @@
 module github.com/sluiceio/sluice/client
 
 go 1.26.0
+
+require (
+	github.com/klauspost/compress v1.20.4
+	github.com/stretchr/testify v1.12.1
+	go.uber.org/goleak v1.3.0
+)

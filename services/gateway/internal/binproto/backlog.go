@@ -6,9 +6,9 @@ import (
 )
 
 // maxBacklog is how many bytes of answers to reads one connection may have under
-// way, beside a first one. A client that reads slowly has fewer than 32 requests
-// run at once when they are large.
-const maxBacklog = 16 << 20
+// way, unless it is one answer alone: as much as 32 requests of 1 MiB. Of larger
+// ones fewer run at once.
+const maxBacklog = 32 << 20
 
 // A backlog counts the bytes of answers that a client has not taken yet.
 type backlog struct {

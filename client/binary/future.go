@@ -1,0 +1,67 @@
+package binary
+
+import "context"
+
+// A Future is the answer to a request that was sent.
+type Future[T any] struct {
+	call   *call
+	decode func(payload []byte) (T, error)
+}
+
+// Done is closed once the answer is there.
+func (f *Future[T]) Done() <-chan struct{} { return f.call.done }
+
+// Wait waits for the answer. It may be called again, also after ctx ended, which
+// leaves the request as it is.
+func (f *Future[T]) Wait(ctx context.Context) (T, error) {
+	var none T
+	select {
+	case <-f.call.done:
+	default:
+		select {
+		case <-f.call.done:
+		case <-ctx.Done():
+			return none, ctx.Err()
+		}
+	}
+	if f.call.err != nil {
+		return none, f.call.err
+	}
+	return f.decode(f.call.answer)
+}
+
+// A call is a request on its way.
+//
+// Who holds it: the queue of its Pipelined until it is sent, then the calls that
+// wait for an answer, and nobody once done is closed.
+type call struct {
+	// The order in which calls were made; their ids on the wire, too.
+	number uint32
+	op     opcode
+	// Not compressed; nil once it is not needed anymore.
+	payload []byte
+	// It may be sent twice.
+	repeatable bool
+	// How often it was sent.
+	sent int
+	// What it fails with when it was sent and not answered.
+	unknown func(cause error) error
+
+	done chan struct{}
+	// Valid once done is closed.
+	answer []byte
+	err    error
+}
+
+func (c *call) end(answer []byte, err error) {
+	c.answer, c.err, c.payload = answer, err, nil
+	close(c.done)
+}
+
+// lost ends a call that was sent and not answered.
+func (c *call) lost(cause error) {
+	if c.unknown != nil {
+		cause = c.unknown(cause)
+	}
+	c.end(nil, cause)
+}

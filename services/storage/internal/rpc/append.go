@@ -75,7 +75,10 @@ func (s *Service) queue(ctx context.Context, p *node.Partition, origin storagev1
 		if a.OwnerEpoch == nil {
 			return nil, fmt.Errorf("%w: an append of a coordinator needs an owner epoch", errInvalid)
 		}
-		ownerEpoch = a.GetOwnerEpoch()
+		if ownerEpoch = a.GetOwnerEpoch(); ownerEpoch < 0 {
+			// replica.NoOwner among them, which no fence would stop.
+			return nil, fmt.Errorf("%w: owner epoch %d, expected 0 or more", errInvalid, ownerEpoch)
+		}
 	default:
 		return nil, fmt.Errorf("%w: origin %d, expected client or coordinator", errInvalid, origin)
 	}

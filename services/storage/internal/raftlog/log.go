@@ -166,8 +166,8 @@ func (l *Log) wake() error {
 		return fmt.Errorf("open active segment: %w", err)
 	}
 	w := l.newWriter(f, a)
-	// What was found after the last batch at Open may be the remains of one.
-	// Nothing must be written before them: it might fit.
+	// Zeros that another process wrote ahead go: the writer's begin at the end,
+	// and what looks like zeros may be the beginning of a torn batch.
 	if err := w.Cut(); err != nil {
 		return errors.Join(err, w.Close())
 	}

@@ -26,7 +26,7 @@ const (
 // franz-go, beside our gRPC door with the same callers.
 func BenchmarkKafka(b *testing.B) {
 	for _, callers := range []int{1, 64} {
-		load := fmt.Sprintf("%d callers that each wait, 1 KiB", callers)
+		load := fmt.Sprintf("%d waiting for each record, 1 KiB", callers)
 		kafka := Row{Name: "Apache Kafka, durable: " + load}
 		b.Run(kafka.Name, func(b *testing.B) {
 			broker := newBroker(b)

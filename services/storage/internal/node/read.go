@@ -43,7 +43,7 @@ func (p *Partition) view(ctx context.Context) (*replica.View, *raftlog.Log, erro
 				return nil, nil, err
 			}
 		case <-ctx.Done():
-			return nil, nil, fmt.Errorf("open: %w", context.Cause(ctx))
+			return nil, nil, fmt.Errorf("open: %w", ctx.Err())
 		}
 		if r = p.open.Load(); r == nil {
 			if f := p.failure.Load(); f != nil {

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"context"
 	"errors"
 
 	storagev1 "github.com/sluiceio/sluice/gen/go/sluice/storage/v1"
@@ -16,9 +17,10 @@ var errorCodes = []struct {
 	err  error
 	code storagev1.ErrorCode
 }{
+	// First: whatever else went wrong, an append may be there all the same.
+	{replica.ErrUnknownOutcome, storagev1.ErrorCode_ERROR_CODE_UNKNOWN_OUTCOME},
 	{node.ErrUnknownPartition, storagev1.ErrorCode_ERROR_CODE_UNKNOWN_PARTITION},
 	{node.ErrDamaged, storagev1.ErrorCode_ERROR_CODE_DAMAGED},
-	{replica.ErrUnknownOutcome, storagev1.ErrorCode_ERROR_CODE_UNKNOWN_OUTCOME},
 	{node.ErrDisk, storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED},
 	{node.ErrOverloaded, storagev1.ErrorCode_ERROR_CODE_OVERLOADED},
 	{node.ErrOffsetOutOfRange, storagev1.ErrorCode_ERROR_CODE_OFFSET_OUT_OF_RANGE},
@@ -28,6 +30,8 @@ var errorCodes = []struct {
 	{replica.ErrTermTooLarge, storagev1.ErrorCode_ERROR_CODE_NOT_AVAILABLE},
 	{replica.ErrStopped, storagev1.ErrorCode_ERROR_CODE_NOT_AVAILABLE},
 	{node.ErrStopping, storagev1.ErrorCode_ERROR_CODE_NOT_AVAILABLE},
+	{context.Canceled, storagev1.ErrorCode_ERROR_CODE_NOT_AVAILABLE},
+	{context.DeadlineExceeded, storagev1.ErrorCode_ERROR_CODE_NOT_AVAILABLE},
 	{errInvalid, storagev1.ErrorCode_ERROR_CODE_INVALID_REQUEST},
 	{errUnsupported, storagev1.ErrorCode_ERROR_CODE_UNSUPPORTED},
 }
@@ -49,10 +53,25 @@ func partitionError(err error) *storagev1.PartitionError {
 	if err == nil {
 		return nil
 	}
-	out := &storagev1.PartitionError{
-		Code:    storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED,
-		Message: err.Error(),
+	code, known := codeOf(err)
+	if !known {
+		code = storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED
 	}
+	out := &storagev1.PartitionError{Code: code, Message: err.Error()}
+	var refused *check.Error
+	if errors.As(err, &refused) && refused.Record >= 0 {
+		out.Record = new(int32(refused.Record))
+	}
+	var notLeader *node.NotLeaderError
+	if errors.As(err, &notLeader) {
+		out.Leader = hint(notLeader)
+	}
+	return out
+}
+
+// codeOf finds the code of an error. It is not known of errors that the node
+// should have given a kind.
+func codeOf(err error) (code storagev1.ErrorCode, known bool) {
 	var (
 		refused   *check.Error
 		notLeader *node.NotLeaderError
@@ -61,35 +80,24 @@ func partitionError(err error) *storagev1.PartitionError {
 	)
 	switch {
 	case errors.As(err, &refused):
-		out.Code = refused.Code
-		if refused.Record >= 0 {
-			out.Record = new(int32(refused.Record))
-		}
+		return refused.Code, true
+	case errors.As(err, &notLeader) && notLeader.Leader == "":
+		return storagev1.ErrorCode_ERROR_CODE_NOT_AVAILABLE, true
 	case errors.As(err, &notLeader):
-		out.Code = storagev1.ErrorCode_ERROR_CODE_NOT_LEADER
-		if notLeader.Leader == "" {
-			out.Code = storagev1.ErrorCode_ERROR_CODE_NOT_AVAILABLE
-		}
-		out.Leader = hint(notLeader)
+		return storagev1.ErrorCode_ERROR_CODE_NOT_LEADER, true
+	case errors.As(err, &epoch) && epoch.Asked < epoch.Current:
+		return storagev1.ErrorCode_ERROR_CODE_FENCED_LEADER_EPOCH, true
 	case errors.As(err, &epoch):
-		out.Code = storagev1.ErrorCode_ERROR_CODE_UNKNOWN_LEADER_EPOCH
-		if epoch.Asked < epoch.Current {
-			out.Code = storagev1.ErrorCode_ERROR_CODE_FENCED_LEADER_EPOCH
-		}
+		return storagev1.ErrorCode_ERROR_CODE_UNKNOWN_LEADER_EPOCH, true
 	case errors.As(err, &fenced):
-		out.Code = storagev1.ErrorCode_ERROR_CODE_FENCED_OWNER
-	default:
-		for _, row := range errorCodes {
-			if errors.Is(err, row.err) {
-				out.Code = row.code
-				if namesFiles[row.code] {
-					out.Message = row.err.Error()
-				}
-				break
-			}
+		return storagev1.ErrorCode_ERROR_CODE_FENCED_OWNER, true
+	}
+	for _, row := range errorCodes {
+		if errors.Is(err, row.err) {
+			return row.code, true
 		}
 	}
-	return out
+	return storagev1.ErrorCode_ERROR_CODE_UNSPECIFIED, false
 }
 
 func hint(to *node.NotLeaderError) *storagev1.LeaderHint {

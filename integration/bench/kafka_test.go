@@ -138,7 +138,7 @@ func measureConsumer(b *testing.B, row Row, broker *kafkapeer.Broker) {
 	took := time.Since(began)
 	row.Used, err = m.stop()
 	require.NoError(b, err)
-	row.Unit, row.Done, row.Rate = "rec", int64(count), float64(count)/took.Seconds()
+	row.Unit, row.Done, row.Rate = "rec", count, float64(count)/took.Seconds()
 	row.Bytes = row.Rate * recordSize
 	report(b, row)
 }

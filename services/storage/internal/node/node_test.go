@@ -374,6 +374,23 @@ func TestUnclaimedFolderIsSetAside(t *testing.T) {
 	require.Len(t, inside, 1)
 }
 
+func TestInstallThatWasCutShortIsALog(t *testing.T) {
+	fsys := memfs.New()
+	r := start(t, options(fsys))
+	topic := uuid.New()
+	require.NoError(t, r.Place([]*persistv1.CatalogTopic{placement(topic, 1, nil, 1)}))
+	_, err := appendTo(r.partition(topic, 0), batchOf(t, "x"))
+	require.NoError(t, err)
+	folder := r.folder(r.partition(topic, 0).Key())
+	require.NoError(t, r.stop())
+	after := fsys.Kill()
+	require.NoError(t, after.Rename(folder, folder+".install"))
+	require.NoError(t, after.MkdirAll(folder+".staging"))
+
+	again := start(t, options(after))
+	require.Equal(t, []string{"x"}, values(t, again.partition(topic, 0)))
+}
+
 func TestIdlePartitionsSleepAndWake(t *testing.T) {
 	o := options(memfs.New())
 	o.IdleAfter = 10 * time.Millisecond

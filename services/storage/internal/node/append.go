@@ -16,8 +16,9 @@ type Appending struct {
 	result replica.Result
 }
 
-// Append queues checked batches and returns without waiting. The partition owns
-// the batches' bytes from then on. It waits for memory as long as ctx lasts;
+// Append queues checked batches and returns without waiting. Their bytes are read
+// until the append is done, also after Wait has given up, and never written to. It
+// waits for memory as long as ctx lasts;
 // ErrOverloaded when there is none.
 func (p *Partition) Append(ctx context.Context, batches [][]byte, ownerEpoch int64) (*Appending, error) {
 	size := 0

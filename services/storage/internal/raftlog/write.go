@@ -20,8 +20,9 @@ type Write struct {
 	// Entries follow the last one, or replace all from the first's index on.
 	// The log keeps them for a while; they must not change any more.
 	Entries []*raftpb.Entry
-	// Payloads is parallel to Entries: the whole stamped batch, or nil for an
-	// entry that is none. It is not used after Write returns.
+	// Payloads is parallel to Entries: the whole batch, or nil for an entry that
+	// is none. Offset and epoch of its header are not looked at; those of the
+	// entry's data are written. It is read and not kept.
 	Payloads [][]byte
 	// Commit is the largest index known to be committed. It is written down and
 	// not synced.
@@ -105,10 +106,16 @@ func checkBatch(e *raftpb.Entry, payload []byte, term uint64, offset int64) (nex
 		return 0, invalid("batch %d has epoch %d in term %d", e.GetIndex(), h.LeaderEpoch, term)
 	case h.BaseOffset != offset:
 		return 0, invalid("batch %d at offset %d, next is %d", e.GetIndex(), h.BaseOffset, offset)
-	case h.Size() != len(payload) || !bytes.Equal(e.GetData(), payload[:segment.HeaderSize]):
+	case h.Size() != len(payload) || !sameBatch(e.GetData(), payload):
 		return 0, invalid("batch %d has another payload", e.GetIndex())
 	}
 	return h.NextOffset(), nil
+}
+
+// sameBatch says whether two headers are of one batch, whatever has been stamped
+// into them: base offset and leader epoch.
+func sameBatch(a, b []byte) bool {
+	return bytes.Equal(a[8:12], b[8:12]) && bytes.Equal(a[16:segment.HeaderSize], b[16:segment.HeaderSize])
 }
 
 func (l *Log) write(w Write) error {
@@ -180,7 +187,10 @@ func (l *Log) appendRun(entries []*raftpb.Entry, payloads [][]byte) (n int, err 
 		size += next
 		n++
 	}
-	l.payloads = append(l.payloads[:0], payloads[:n]...)
+	l.payloads = l.payloads[:0]
+	for i, e := range entries[:n] {
+		l.payloads = append(l.payloads, e.GetData(), payloads[i][segment.HeaderSize:])
+	}
 	err = l.writer.Append(l.payloads, size)
 	clear(l.payloads)
 	if err != nil {

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/sluiceio/sluice/services/kit/recordbatch"
 	"github.com/sluiceio/sluice/services/storage/internal/raftlog"
 )
 
@@ -108,7 +110,7 @@ func (r *Replica) collect(messages []*raftpb.Message, early bool) error {
 // not written yet.
 func (r *Replica) payload(entry *raftpb.Entry) ([]byte, error) {
 	if payload, ok := r.stash[entryID{entry.GetIndex(), entry.GetTerm()}]; ok {
-		return payload, nil
+		return append(bytes.Clone(entry.GetData()), payload[recordbatch.HeaderSize:]...), nil
 	}
 	payload, err := r.log.Payload(entry.GetIndex())
 	if err != nil {

@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -89,9 +88,7 @@ func (s *Service) queue(ctx context.Context, p *node.Partition, origin storagev1
 		return nil, err
 	}
 	now := s.options.Now()
-	// Stamping writes into the batches, and the bytes of a message that came
-	// within the process are still the sender's, who may try again with them.
-	checked, err := check.Check(bytes.Clone(a.GetBatches()), s.rules(p.Config(), origin), now)
+	checked, err := check.Check(a.GetBatches(), s.rules(p.Config(), origin), now)
 	if err != nil {
 		return nil, err
 	}

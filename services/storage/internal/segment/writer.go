@@ -32,13 +32,13 @@ func NewWriter(f vfs.File, end int64, a *Ahead) *Writer {
 // End is the position after the last batch.
 func (w *Writer) End() int64 { return w.end }
 
-// Append writes whole batches of n bytes in all, and syncs them. After an error
-// the writer is of no more use.
-func (w *Writer) Append(batches [][]byte, n int64) error {
+// Append writes whole batches of n bytes in all, in pieces, and syncs them. After
+// an error the writer is of no more use.
+func (w *Writer) Append(pieces [][]byte, n int64) error {
 	if w.ahead != nil {
 		w.ahead.claim(w.end + n)
 	}
-	if _, err := w.f.WritevAt(batches, w.end); err != nil {
+	if _, err := w.f.WritevAt(pieces, w.end); err != nil {
 		return fmt.Errorf("append to segment: %w", err)
 	}
 	if err := w.f.Datasync(); err != nil {

@@ -68,7 +68,7 @@ type Node struct {
 	lock    io.Closer
 	catalog *catalog.Catalog
 	files   *raftlog.FileCache
-	pool    pool
+	pool    *pool
 	awake   *awakeSet
 	reports reports
 	// memory holds the bytes of appends that are under way.
@@ -96,7 +96,7 @@ func Open(options Options) (_ *Node, err error) {
 	n := &Node{
 		options: options,
 		files:   raftlog.NewFileCache(options.MaxReadHandles),
-		pool:    pool{limit: options.Workers},
+		pool:    newPool(options.Workers),
 		awake:   newAwakeSet(options.MaxAwake, options.IdleAfter, options.Now),
 		memory:  semaphore.NewWeighted(options.MaxAppendBytes),
 	}
@@ -245,7 +245,7 @@ func (n *Node) stop() error {
 		})
 	}
 	_ = group.Wait()
-	n.pool.wait()
+	n.pool.end()
 	n.chores.Wait()
 	return errors.Join(failed, n.catalog.Close(), n.lock.Close())
 }

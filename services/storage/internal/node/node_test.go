@@ -434,18 +434,21 @@ func TestWaiterWakesOnCommit(t *testing.T) {
 	r := start(t, options(memfs.New()))
 	topic := uuid.New()
 	require.NoError(t, r.Place([]*persistv1.CatalogTopic{placement(topic, 2, nil, 1)}))
+	// An opening wakes too; this is about commits.
+	_, err := appendTo(r.partition(topic, 1), batchOf(t, "w"))
+	require.NoError(t, err)
 	w := NewWaiter()
 	defer w.Close()
 	w.Watch(r.partition(topic, 0))
 	w.Watch(r.partition(topic, 1))
-	_, err := appendTo(r.partition(topic, 1), batchOf(t, "x"))
+	_, err = appendTo(r.partition(topic, 1), batchOf(t, "x"))
 	require.NoError(t, err)
 	select {
 	case <-w.C:
 	case <-time.After(10 * time.Second):
 		t.Fatal("the waiter was never told")
 	}
-	require.Equal(t, []string{"x"}, values(t, r.partition(topic, 1)))
+	require.Equal(t, []string{"w", "x"}, values(t, r.partition(topic, 1)))
 }
 
 func TestSubscriptionTellsOfPlacement(t *testing.T) {

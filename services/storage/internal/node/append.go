@@ -11,9 +11,8 @@ import (
 
 // Appending is an append, or another proposal, that is under way.
 type Appending struct {
-	p      *Partition
-	done   chan replica.Result
-	result replica.Result
+	p    *Partition
+	done chan replica.Result
 }
 
 // Append queues checked batches and returns without waiting. Their bytes are read

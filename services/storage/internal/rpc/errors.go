@@ -36,11 +36,13 @@ var errorCodes = []struct {
 	{errUnsupported, storagev1.ErrorCode_ERROR_CODE_UNSUPPORTED},
 }
 
-// namesFiles are the codes whose errors may do so.
-var namesFiles = map[storagev1.ErrorCode]bool{
-	storagev1.ErrorCode_ERROR_CODE_DAMAGED:         true,
-	storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED:  true,
-	storagev1.ErrorCode_ERROR_CODE_UNKNOWN_OUTCOME: true,
+// withoutFiles has the codes of errors that come from below the log and name the
+// server's files, with what a caller is told instead; the node's own log has the
+// rest.
+var withoutFiles = map[storagev1.ErrorCode]error{
+	storagev1.ErrorCode_ERROR_CODE_DAMAGED:         node.ErrDamaged,
+	storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED:  node.ErrDisk,
+	storagev1.ErrorCode_ERROR_CODE_UNKNOWN_OUTCOME: replica.ErrUnknownOutcome,
 }
 
 var (
@@ -58,6 +60,9 @@ func partitionError(err error) *storagev1.PartitionError {
 		code = storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED
 	}
 	out := &storagev1.PartitionError{Code: code, Message: err.Error()}
+	if text, ok := withoutFiles[code]; ok {
+		out.Message = text.Error()
+	}
 	var refused *check.Error
 	if errors.As(err, &refused) && refused.Record >= 0 {
 		out.Record = new(int32(refused.Record))

@@ -148,5 +148,20 @@ func TestPartitionErrors(t *testing.T) {
 
 	out = partitionError(errors.New("nobody knows"))
 	require.Equal(t, storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED, out.GetCode())
-	require.Equal(t, "nobody knows", out.GetMessage())
+	require.Equal(t, node.ErrDisk.Error(), out.GetMessage())
+}
+
+func TestErrorsKeepFilesToThemselves(t *testing.T) {
+	for sentinel, code := range map[error]storagev1.ErrorCode{
+		node.ErrDamaged:                  storagev1.ErrorCode_ERROR_CODE_DAMAGED,
+		node.ErrDisk:                     storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED,
+		replica.ErrUnknownOutcome:        storagev1.ErrorCode_ERROR_CODE_UNKNOWN_OUTCOME,
+		errors.New("of an unknown kind"): storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED,
+	} {
+		got := partitionError(fmt.Errorf("fetch t/0: %w: open /data/0.log: gone", sentinel))
+		require.Equal(t, code, got.GetCode())
+		require.NotContains(t, got.GetMessage(), "/data")
+	}
+	got := partitionError(fmt.Errorf("fetch t/0: %w: 5 is not in 0..3", node.ErrOffsetOutOfRange))
+	require.Equal(t, "fetch t/0: offset out of range: 5 is not in 0..3", got.GetMessage())
 }

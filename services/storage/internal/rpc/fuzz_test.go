@@ -207,9 +207,9 @@ func FuzzFetch(f *testing.F) {
 
 // The other calls that name partitions take any numbers too.
 func FuzzOffsets(f *testing.F) {
-	f.Add([]byte(fuzzTopic[:]), int32(0), int64(-1), int32(-1))
-	f.Add([]byte(fuzzTopic[:]), int32(1), int64(-6), int32(2))
-	f.Add([]byte(fuzzTopic[:]), int32(2), int64(1)<<62, int32(1<<31-1))
+	f.Add(fuzzTopic[:], int32(0), int64(-1), int32(-1))
+	f.Add(fuzzTopic[:], int32(1), int64(-6), int32(2))
+	f.Add(fuzzTopic[:], int32(2), int64(1)<<62, int32(1<<31-1))
 	f.Add([]byte("orders"), int32(-1), int64(-1)<<63, int32(-1<<31))
 	s := fuzzService(f)
 	f.Fuzz(func(t *testing.T, id []byte, number int32, n int64, epoch int32) {

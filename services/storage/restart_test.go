@@ -1,6 +1,7 @@
 package storage_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -89,7 +90,9 @@ func TestDamage(t *testing.T) {
 
 	second := serve(t, disk, config("data"), overTCP)
 	after := before.over(second)
-	stream, err := second.replicas.WatchReplicas(t.Context(), &storagev1.WatchReplicasRequest{})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	stream, err := second.replicas.WatchReplicas(ctx, &storagev1.WatchReplicasRequest{})
 	require.NoError(t, err)
 	requireCode(t, storagev1.ErrorCode_ERROR_CODE_DAMAGED, second.fetchOne(after.from(0, 0)).GetError())
 	require.Empty(t, second.fetchOne(after.from(0, 0)).GetBatches())

@@ -19,7 +19,7 @@ import (
 func Create(o Options, b Bootstrap) (*Log, error) {
 	l := newLog(o)
 	if err := l.create(b); err != nil {
-		return nil, fmt.Errorf("create %s: %w", o.Dir, asDamage(err))
+		return nil, refused("create", o.Dir, err)
 	}
 	return l, nil
 }

@@ -27,8 +27,10 @@ type Write struct {
 	// Commit is the largest index known to be committed. It is written down and
 	// not synced.
 	Commit uint64
-	// MustSync is raft's. Entries, term and vote are synced whatever it says.
-	MustSync bool
+	// MayDefer lets batches be durable only after a later Write without it, or
+	// whatever else is written to the journal. Entries that are no batch, term and
+	// vote never wait.
+	MayDefer bool
 }
 
 // IsBatch says whether an entry is a record batch, of which its data is the
@@ -145,7 +147,7 @@ func (l *Log) write(w Write) error {
 			return err
 		}
 		pending = pending[:0]
-		n, err := l.appendRun(w.Entries[i:], w.Payloads[i:])
+		n, err := l.appendRun(w.Entries[i:], w.Payloads[i:], w.MayDefer)
 		if err != nil {
 			return err
 		}
@@ -163,8 +165,8 @@ func (l *Log) write(w Write) error {
 }
 
 // appendRun writes as many batches as come one after the other and fit into one
-// segment, with one write and one sync.
-func (l *Log) appendRun(entries []*raftpb.Entry, payloads [][]byte) (n int, err error) {
+// segment, with one write and, unless it may be deferred, one sync.
+func (l *Log) appendRun(entries []*raftpb.Entry, payloads [][]byte, mayDefer bool) (n int, err error) {
 	limits, now := l.o.Limits(), l.o.Now().UnixMilli()
 	if l.full(limits, now, int64(len(payloads[0])), entries[0].GetIndex()) {
 		if err := l.roll(entries[0].GetIndex()); err != nil {
@@ -193,6 +195,9 @@ func (l *Log) appendRun(entries []*raftpb.Entry, payloads [][]byte) (n int, err 
 	}
 	err = l.writer.Append(l.payloads, size)
 	clear(l.payloads)
+	if err == nil && !mayDefer {
+		err = l.writer.Sync()
+	}
 	if err != nil {
 		return 0, err
 	}

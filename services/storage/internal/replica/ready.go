@@ -129,7 +129,7 @@ func (r *Replica) write(ready raft.Ready) error {
 	if hard := ready.HardState; hard != nil && (hard.GetTerm() != r.votedIn || hard.GetVote() != r.vote) {
 		w.HardState = proto.CloneOf(hard)
 	}
-	w.MustSync = w.HardState != nil || len(ready.Entries) > 0 && !r.maySkipSync(ready.Entries)
+	w.MayDefer = w.HardState == nil && r.maySkipSync(ready.Entries)
 	if len(ready.Entries) > 0 {
 		w.Payloads = make([][]byte, len(ready.Entries))
 		for i, entry := range ready.Entries {

@@ -11,7 +11,8 @@ import (
 // BenchmarkEngine: the log through Raft beside the bare disk with the same
 // writes and syncs.
 func BenchmarkEngine(b *testing.B) {
-	for _, callers := range []int{1, 8, 64, 256} {
+	besideDisk(b, "1 caller, 1 KiB", 1, 1, 1<<10)
+	for _, callers := range []int{8, 64, 256} {
 		besideDisk(b, fmt.Sprintf("%d callers, 1 KiB", callers), 1, callers, 1<<10)
 	}
 	besideDisk(b, "64 partitions with 4 callers each, 1 KiB", 64, 4, 1<<10)

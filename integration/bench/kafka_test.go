@@ -26,7 +26,7 @@ const (
 // franz-go, beside our gRPC door with the same callers.
 func BenchmarkKafka(b *testing.B) {
 	for _, callers := range []int{1, 64} {
-		load := fmt.Sprintf("%d callers that each wait, 1 KiB", callers)
+		load := fmt.Sprintf("%d waiting for each record, 1 KiB", callers)
 		kafka := Row{Name: "Apache Kafka, durable: " + load}
 		b.Run(kafka.Name, func(b *testing.B) {
 			broker := newBroker(b)
@@ -138,7 +138,7 @@ func measureConsumer(b *testing.B, row Row, broker *kafkapeer.Broker) {
 	took := time.Since(began)
 	row.Used, err = m.stop()
 	require.NoError(b, err)
-	row.Unit, row.Done, row.Rate = "rec", int64(count), float64(count)/took.Seconds()
+	row.Unit, row.Done, row.Rate = "rec", count, float64(count)/took.Seconds()
 	row.Bytes = row.Rate * recordSize
 	report(b, row)
 }

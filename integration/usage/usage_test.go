@@ -26,11 +26,13 @@ func TestOfThisProcess(t *testing.T) {
 	require.GreaterOrEqual(t, before.MaxRSS, before.RSS)
 	require.Positive(t, before.Threads)
 
-	for began := time.Now(); time.Since(began) < 50*time.Millisecond; {
-	}
-	after, err := Of(os.Getpid())
-	require.NoError(t, err)
-	require.Greater(t, after.CPU, before.CPU)
+	// On a busy machine a process gets the CPU when it is its turn.
+	require.Eventually(t, func() bool {
+		for began := time.Now(); time.Since(began) < 20*time.Millisecond; {
+		}
+		after, err := Of(os.Getpid())
+		return err == nil && after.CPU > before.CPU
+	}, 20*time.Second, time.Millisecond)
 
 	_, err = Of(1 << 30)
 	require.ErrorIs(t, err, os.ErrNotExist)

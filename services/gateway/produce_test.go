@@ -66,6 +66,23 @@ func TestProduceIsOneAppendAPartition(t *testing.T) {
 	}
 }
 
+// An empty value is Kafka's tombstone; an empty key is a key and no key is none.
+func TestEmptyValuesAreWrittenAsNull(t *testing.T) {
+	s := start(t)
+	s.steps(t,
+		create("t", "1"),
+		produce(`{"records":[{"key":"","value":""},{"key":null,"value":null},{},{"key":"k","value":"v"}]}`, 200,
+			`{"results":[{"partition":0,"offset":0},{"partition":0,"offset":1},{"partition":0,"offset":2},{"partition":0,"offset":3}]}`),
+	)
+	var keys, values [][]byte
+	for r, err := range recordbatch.Records(s.Storage["a"].Appends()[0].GetAppends()[0].GetBatches(), recordbatch.Limits{}) {
+		require.NoError(t, err)
+		keys, values = append(keys, r.Key), append(values, r.Value)
+	}
+	require.Equal(t, [][]byte{{}, nil, nil, []byte("k")}, keys)
+	require.Equal(t, [][]byte{nil, nil, nil, []byte("v")}, values)
+}
+
 func TestBatchesHaveAtMostAMegabyte(t *testing.T) {
 	s := start(t)
 	s.steps(t, create("t", "1"))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -139,6 +140,18 @@ func TestTopicsMadeElsewhere(t *testing.T) {
 	before := cluster.Coordinator.LookUps()
 	require.Equal(t, 404, here.do(t, "GET", "/topics/a%20b", "").status)
 	require.Equal(t, before, cluster.Coordinator.LookUps())
+}
+
+// Who made a topic finds it in whatever it asks next.
+func TestChangesAreAnsweredWhenTheyAreInThePicture(t *testing.T) {
+	s := start(t)
+	s.Coordinator.Hold()
+	created := s.later(s.request(t, "POST", "/topics", `{"name":"t"}`))
+	require.Eventually(t, func() bool { return s.Coordinator.Topic("t") != nil }, eventually, tick)
+	require.Never(t, func() bool { return len(created) > 0 }, 50*time.Millisecond, 10*time.Millisecond)
+	s.Coordinator.Release()
+	require.Equal(t, 201, (<-created).status)
+	s.steps(t, step{"GET", "/topics", "", 200, `{"topics":["t"]}`})
 }
 
 func TestCoordinatorFailures(t *testing.T) {

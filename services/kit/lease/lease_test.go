@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/sluiceio/sluice/services/kit/lease"
 	"github.com/sluiceio/sluice/services/kit/lease/etcdtest"
@@ -200,6 +201,10 @@ func TestWatcherShowsAllThenChanges(t *testing.T) {
 	_, err = client.Put(ctx, "/elsewhere", "x")
 	require.NoError(t, err)
 	require.NoError(t, w.Sync(ctx))
+	// Nor does what the caller sends along.
+	_, err = client.Put(ctx, "/elsewhere", "y")
+	require.NoError(t, err)
+	require.NoError(t, w.Sync(metadata.AppendToOutgoingContext(ctx, "trace", "1")))
 }
 
 func TestWatcherBeginsAgainAfterACompaction(t *testing.T) {

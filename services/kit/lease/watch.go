@@ -8,6 +8,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/sluiceio/sluice/services/kit/backoff"
 )
@@ -65,9 +66,7 @@ const pageSize = 1000
 // time, until ctx ends. After an error, and when etcd has compacted the changes
 // that are missing, it begins again with a snapshot.
 func (w *Watcher) Run(ctx context.Context, apply func(Update)) error {
-	// A member that is cut off from the others must say so instead of letting
-	// us wait for changes that it does not get.
-	ctx = clientv3.WithRequireLeader(ctx)
+	ctx = streamContext(ctx)
 	wait := backoff.New(backoff.Policy{Initial: 20 * time.Millisecond, Max: time.Second})
 	for ctx.Err() == nil {
 		err := w.follow(ctx, func(u Update) {
@@ -81,6 +80,14 @@ func (w *Watcher) Run(ctx context.Context, apply func(Update)) error {
 		}
 	}
 	return nil
+}
+
+// streamContext is what a watch runs under, and what progress has to be asked
+// for under: etcd's client has a stream for each set of metadata. It has only
+// what makes a member say so when it is cut off from the others, instead of
+// letting us wait for changes that it does not get.
+func streamContext(ctx context.Context) context.Context {
+	return clientv3.WithRequireLeader(metadata.NewOutgoingContext(ctx, nil))
 }
 
 func (w *Watcher) follow(ctx context.Context, deliver func(Update)) error {
@@ -197,7 +204,7 @@ func (w *Watcher) Sync(ctx context.Context) error {
 		}
 		// The changes may be none of ours; then only etcd can say how far the
 		// watch has come.
-		if err := w.client.RequestProgress(clientv3.WithRequireLeader(ctx)); err != nil {
+		if err := w.client.RequestProgress(streamContext(ctx)); err != nil {
 			return fmt.Errorf("ask etcd for progress: %w", err)
 		}
 	}

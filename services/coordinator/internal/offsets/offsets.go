@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -184,7 +185,7 @@ func (o *Offsets) List(ctx context.Context) ([]*coordinatorv1.ListOffsetsRespons
 			}
 			return nil
 		})
-		if err != nil {
+		if err != nil && !errors.Is(err, shard.ErrNotCoordinator) {
 			return nil, err
 		}
 	}

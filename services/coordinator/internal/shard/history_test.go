@@ -114,7 +114,7 @@ func startStorage(t *testing.T, etcd *clientv3.Client, log *slog.Logger) *storag
 // clocks that run apart. Their reads may then be old and are left out; their
 // writes must still come to nothing.
 func TestHistoriesOfChangingOwners(t *testing.T) {
-	seeds := 20
+	seeds := 12
 	if testing.Short() {
 		seeds = 5
 	}

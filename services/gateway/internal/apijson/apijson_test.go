@@ -171,6 +171,18 @@ func TestUnmarshal(t *testing.T) {
 			body: `{"config":{"retention_ms":5},"config":{"segment_bytes":7}}`,
 			want: &logv1.CreateTopicRequest{Config: &logv1.TopicConfig{SegmentBytes: proto.Int64(7)}},
 		},
+		"the last of equal lists and maps replaces the first": {
+			body: `{"offsets":{"a":{"0":1}},"offsets":{"b":{"0":1},"b":{"1":2}}}`,
+			want: &logv1.GetOffsetsResponse{Offsets: map[string]*logv1.PartitionOffsets{"b": {Partitions: map[int32]int64{1: 2}}}},
+		},
+		"null after a value leaves the field out": {
+			body: `{"name":"a","config":{"segment_bytes":1},"partitions":3,"name":null,"config":null,"partitions":null}`,
+			want: &logv1.CreateTopicRequest{},
+		},
+		"a list replaces a list": {
+			body: `{"topics":["a","b"],"topics":["c"]}`,
+			want: &logv1.ListTopicsResponse{Topics: []string{"c"}},
+		},
 		"null leaves a field out": {
 			body: `{"name":null,"partitions":null,"config":null}`,
 			want: &logv1.CreateTopicRequest{},

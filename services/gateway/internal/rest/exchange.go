@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
-
 	"github.com/sluiceio/sluice/services/gateway/internal/apijson"
 )
 
@@ -33,14 +31,6 @@ func withExchange(ctx context.Context, x *exchange) context.Context {
 // exchangeOf returns the exchange of a request that the door let through.
 func exchangeOf(ctx context.Context) *exchange {
 	return ctx.Value(exchangeKey{}).(*exchange)
-}
-
-// useExchange is the middleware that gives grpc-gateway our reading of the path:
-// its own leaves some escapes as they are, so that one group had two names.
-func useExchange(next runtime.HandlerFunc) runtime.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
-		next(w, r, exchangeOf(r.Context()).params)
-	}
 }
 
 // failure returns the error that a failed request is answered with. An error in

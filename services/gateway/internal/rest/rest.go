@@ -71,7 +71,6 @@ func New(cfg Config, deps Deps) (http.Handler, error) {
 	}
 	mux := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, marshaler{}),
-		runtime.WithMiddlewares(useExchange),
 		runtime.WithForwardResponseRewriter(rewrite),
 		runtime.WithErrorHandler(func(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, _ *http.Request, err error) {
 			writeFailure(ctx, deps.Logger, w, exchangeOf(ctx).failure(err))

@@ -12,11 +12,10 @@
 //
 // # Who owns the bytes
 //
-// Check changes nothing that it is given. A batch in order comes out as the very
-// bytes that went in, and stamping then writes base offset and leader epoch into
-// them: so with an append its bytes become storage's, for good. A caller in the
-// same process must not read, change or pool them any more. To try an append
-// again it needs bytes of its own, which begin with base offset 0.
+// Check changes nothing that it is given, and nor does the log after it: a batch
+// in order comes out as the very bytes that went in, and offset and leader epoch
+// are stamped into a copy of its header. A caller in the same process must leave
+// the bytes as they are until the append is done, and may try again with them.
 package check
 
 import (

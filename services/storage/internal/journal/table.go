@@ -333,6 +333,9 @@ func (t *Table) applyPoint(p *persistv1.JournalPoint) error {
 	t.FirstIndex = first
 	t.Segments = append([]Segment(nil), t.Segments[i:]...)
 	t.Entries = append([]Entry(nil), t.Entries[t.EntryAt(first):]...)
+	if len(t.Entries) > 0 && t.Entries[0].Offset < p.GetStart() {
+		return damaged("entry %d at %d is kept by a log from offset %d on", t.Entries[0].GetIndex(), t.Entries[0].Offset, p.GetStart())
+	}
 	t.trimSpans()
 	return nil
 }

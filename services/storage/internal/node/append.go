@@ -12,13 +12,13 @@ import (
 
 // Appending is an append, or another proposal, that is under way.
 type Appending struct {
-	p      *Partition
-	done   chan replica.Result
-	result replica.Result
+	p    *Partition
+	done chan replica.Result
 }
 
-// Append queues checked batches and returns without waiting. The partition owns
-// the batches' bytes from then on. It waits for memory as long as ctx lasts;
+// Append queues checked batches and returns without waiting. Their bytes are read
+// until the append is done, also after Wait has given up, and never written to. It
+// waits for memory as long as ctx lasts;
 // ErrOverloaded when there is none.
 func (p *Partition) Append(ctx context.Context, batches [][]byte, ownerEpoch int64) (*Appending, error) {
 	return p.append(ctx, &replica.Proposal{Batches: batches, OwnerEpoch: ownerEpoch})

@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	histories = flag.Uint64("node.histories", 120, "random histories with crashes to try")
+	histories = flag.Uint64("node.histories", 80, "random histories with crashes to try")
 	history   = flag.Uint64("node.history", 0, "the one history to try")
 )
 

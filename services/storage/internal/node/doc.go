@@ -7,7 +7,7 @@
 // scheduled. Whoever puts the first thing into an unscheduled partition hands it
 // to a bounded pool of workers; the worker that takes it owns it until the queue
 // is empty, and leaves nothing behind: an idle partition has no goroutine, no
-// timer, no file handle. All that arrives while the owner writes becomes its
+// timer, no file handle. A few workers of the node stay to wait for the next. All that arrives while the owner writes becomes its
 // next group. Different partitions write and sync side by side.
 //
 // # A partition's life

@@ -123,7 +123,7 @@ func (m *partitionModel) compare(t *rapid.T, got Fetched, from int64, maxBytes i
 		}
 		for r, err := range recordbatch.Records(batch, recordbatch.Limits{}) {
 			require.NoError(t, err)
-			require.Equal(t, m.records[r.Offset], record{string(r.Value), r.Timestamp})
+			require.Equal(t, record{string(r.Value), r.Timestamp}, m.records[r.Offset])
 		}
 		at, rest = h.NextOffset(), more
 		require.Contains(t, m.ends, at)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -71,7 +72,7 @@ type Node struct {
 	lock    io.Closer
 	catalog *catalog.Catalog
 	files   *raftlog.FileCache
-	pool    pool
+	pool    *pool
 	awake   *awakeSet
 	reports reports
 	// memory holds the bytes of appends that are under way.
@@ -100,7 +101,7 @@ func Open(options Options) (_ *Node, err error) {
 	n := &Node{
 		options: options,
 		files:   raftlog.NewFileCache(options.MaxReadHandles),
-		pool:    pool{limit: options.Workers},
+		pool:    newPool(options.Workers),
 		awake:   newAwakeSet(options.MaxAwake, options.IdleAfter, options.Now),
 		memory:  semaphore.NewWeighted(options.MaxAppendBytes),
 		upkeep:  newUpkeep(),
@@ -162,27 +163,23 @@ func (n *Node) loadFolder(name string) error {
 		return err
 	}
 	for _, folder := range folders {
-		number, err := strconv.ParseInt(folder, 10, 32)
+		// A log receives a snapshot in a folder beside its own, under its name
+		// with a suffix, and looks after it. One that was being installed may be
+		// all there is of the log.
+		name, staging := strings.CutSuffix(folder, ".staging")
+		name = strings.TrimSuffix(name, ".install")
+		number, err := strconv.ParseInt(name, 10, 32)
 		p := n.mu.partitions[replica.Key{Topic: id, Partition: int32(number)}]
-		if err != nil || p == nil {
-			// A log's own staging folders stand beside it, under its name with
-			// a suffix; the log looks after them.
-			if isStaging(folder) {
-				continue
-			}
-			if err := n.setAside(filepath.Join(n.topicFolder(name), folder), name+"-"+folder); err != nil {
+		switch {
+		case err != nil || p == nil:
+			if err := n.setAside(filepath.Join(n.topicFolder(id.String()), folder), id.String()+"-"+folder); err != nil {
 				return err
 			}
-			continue
+		case !staging:
+			p.written.Store(true)
 		}
-		p.written.Store(true)
 	}
 	return nil
-}
-
-func isStaging(folder string) bool {
-	ext := filepath.Ext(folder)
-	return ext == ".staging" || ext == ".install"
 }
 
 func (n *Node) setAside(path, name string) error {
@@ -258,7 +255,7 @@ func (n *Node) stop() error {
 		})
 	}
 	_ = group.Wait()
-	n.pool.wait()
+	n.pool.end()
 	n.chores.Wait()
 	return errors.Join(failed, n.catalog.Close(), n.lock.Close())
 }

@@ -374,6 +374,23 @@ func TestUnclaimedFolderIsSetAside(t *testing.T) {
 	require.Len(t, inside, 1)
 }
 
+func TestInstallThatWasCutShortIsALog(t *testing.T) {
+	fsys := memfs.New()
+	r := start(t, options(fsys))
+	topic := uuid.New()
+	require.NoError(t, r.Place([]*persistv1.CatalogTopic{placement(topic, 1, nil, 1)}))
+	_, err := appendTo(r.partition(topic, 0), batchOf(t, "x"))
+	require.NoError(t, err)
+	folder := r.folder(r.partition(topic, 0).Key())
+	require.NoError(t, r.stop())
+	after := fsys.Kill()
+	require.NoError(t, after.Rename(folder, folder+".install"))
+	require.NoError(t, after.MkdirAll(folder+".staging"))
+
+	again := start(t, options(after))
+	require.Equal(t, []string{"x"}, values(t, again.partition(topic, 0)))
+}
+
 func TestIdlePartitionsSleepAndWake(t *testing.T) {
 	o := options(memfs.New())
 	o.IdleAfter = 10 * time.Millisecond
@@ -417,18 +434,21 @@ func TestWaiterWakesOnCommit(t *testing.T) {
 	r := start(t, options(memfs.New()))
 	topic := uuid.New()
 	require.NoError(t, r.Place([]*persistv1.CatalogTopic{placement(topic, 2, nil, 1)}))
+	// An opening wakes too; this is about commits.
+	_, err := appendTo(r.partition(topic, 1), batchOf(t, "w"))
+	require.NoError(t, err)
 	w := NewWaiter()
 	defer w.Close()
 	w.Watch(r.partition(topic, 0))
 	w.Watch(r.partition(topic, 1))
-	_, err := appendTo(r.partition(topic, 1), batchOf(t, "x"))
+	_, err = appendTo(r.partition(topic, 1), batchOf(t, "x"))
 	require.NoError(t, err)
 	select {
 	case <-w.C:
 	case <-time.After(10 * time.Second):
 		t.Fatal("the waiter was never told")
 	}
-	require.Equal(t, []string{"x"}, values(t, r.partition(topic, 1)))
+	require.Equal(t, []string{"w", "x"}, values(t, r.partition(topic, 1)))
 }
 
 func TestSubscriptionTellsOfPlacement(t *testing.T) {

@@ -43,7 +43,7 @@ func (p *Partition) view(ctx context.Context) (*replica.View, *raftlog.Log, erro
 				return nil, nil, err
 			}
 		case <-ctx.Done():
-			return nil, nil, fmt.Errorf("open: %w", context.Cause(ctx))
+			return nil, nil, fmt.Errorf("open: %w", ctx.Err())
 		}
 		if r = p.open.Load(); r == nil {
 			if f := p.failure.Load(); f != nil {
@@ -121,8 +121,11 @@ func (p *Partition) Fetch(ctx context.Context, f Fetch) (Fetched, error) {
 	}
 	out := Fetched{View: view, Offset: f.Offset, Next: f.Offset}
 	start, end := view.State.StartOffset, view.HighWatermark
-	if f.LastEpoch != NoEpoch && log != nil {
-		if epoch, last := log.EpochEnd(f.LastEpoch, end); epoch != f.LastEpoch || last < f.Offset {
+	if f.LastEpoch != NoEpoch && log != nil && f.Offset >= start {
+		switch epoch, last := log.EpochEnd(f.LastEpoch, end); {
+		case epoch < 0:
+			return out, p.wrap("fetch", fmt.Errorf("%w: epoch %d of the caller's last batch is not known here", ErrOffsetOutOfRange, f.LastEpoch))
+		case epoch != f.LastEpoch || last < f.Offset:
 			out.Diverging = &EpochEnd{Epoch: epoch, End: last}
 			return out, nil
 		}
@@ -220,7 +223,8 @@ func (p *Partition) ListOffsets(ctx context.Context, timestamp int64, epoch int3
 }
 
 // EpochEnd returns the largest leader epoch at or below the one asked for, and
-// where it ended; -1 and -1 when there is none (KIP-320).
+// where it ended; -1 and -1 when there is none, or the one asked for is newer than
+// any (KIP-320).
 func (p *Partition) EpochEnd(ctx context.Context, asked, current int32) (EpochEnd, error) {
 	view, log, err := p.readable(ctx, current)
 	if err != nil {

@@ -513,8 +513,12 @@ func runHistory(t *testing.T, seed uint64) {
 // was written.
 //
 // Leaving out any of these was tried, and found by this test: the barrier before
-// batches, the sync of what recovery finds beyond the note, the record of a cut,
-// lowering the note before it, and the cut of a torn tail before new batches.
+// batches, and the sync of batches before later entries of the journal; either
+// record of a cut, lowering the note in it, not believing an older one, cutting
+// the index and syncing the folder in it; the cut of a torn tail; the sync of what
+// recovery finds beyond the note, and of the journal then; the sync of the folder
+// at a roll, a compaction of the journal and an install; the sync of a segment
+// that is sealed; the point before a drop.
 func TestHistoriesWithCrashes(t *testing.T) {
 	if *history != 0 {
 		runHistory(t, *history)

@@ -19,7 +19,7 @@ import (
 func Create(o Options, b Bootstrap) (*Log, error) {
 	l := newLog(o)
 	if err := l.create(b); err != nil {
-		return nil, fmt.Errorf("create %s: %w", o.Dir, asDamage(err))
+		return nil, refused("create", o.Dir, err)
 	}
 	return l, nil
 }
@@ -78,20 +78,40 @@ func (l *Log) create(b Bootstrap) error {
 // removeEmpty removes a file of ours that never held a record. One that does,
 // without a journal that tells of it, proves that the journal was lost.
 func (l *Log) removeEmpty(name string) error {
-	_, suffix, ours := segment.ParseName(name)
+	base, suffix, ours := segment.ParseName(name)
 	if !ours && !leftover(name) {
 		return nil
 	}
 	if suffix == segment.LogSuffix {
-		info, err := l.o.FS.Stat(l.name(name))
-		if err != nil {
+		if err := l.checkUnknown(name, base); err != nil {
 			return err
-		}
-		if info.Size > 0 {
-			return fmt.Errorf("%w: the journal does not know of %s", ErrDamaged, name)
 		}
 	}
 	return l.remove(name)
+}
+
+// checkUnknown says that a log file of which the journal does not know is damage:
+// a segment is in the journal before its first batch is written, so a batch means
+// that the journal has lost something. Other bytes are nobody's.
+func (l *Log) checkUnknown(name string, base int64) error {
+	f, err := l.o.FS.OpenRead(l.name(name))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil || size == 0 {
+		return err
+	}
+	begins, err := segment.Begins(f, size, base)
+	switch {
+	case err != nil:
+		return err
+	case begins:
+		return fmt.Errorf("%w: the journal does not know of %s", ErrDamaged, name)
+	}
+	l.warn("bytes that are no batch, in a segment that never began, were removed", "segment", base, "bytes", size)
+	return nil
 }
 
 func (l *Log) remove(name string) error {

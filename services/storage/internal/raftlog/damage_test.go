@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluiceio/sluice/services/storage/internal/journal"
 	"github.com/sluiceio/sluice/services/storage/internal/raftlog"
+	"github.com/sluiceio/sluice/services/storage/internal/segment"
 )
 
 // aWorld is a log with a history and nothing under way; its process was killed.
@@ -220,4 +221,43 @@ func TestBadBatchIsNotServed(t *testing.T) {
 	c, err = log.Read(second.Base, log.NextOffset(), 1000)
 	require.NoError(t, err)
 	require.Equal(t, second.Next, c.Next)
+}
+
+// A crash in the middle of a roll leaves a log file that the journal does not
+// know. Bytes in it that are no batch are nobody's; a batch proves that the
+// journal has lost something.
+func TestUnknownSegment(t *testing.T) {
+	for name, c := range map[string]struct {
+		content func(next int64) []byte
+		damaged bool
+	}{
+		"empty":   {content: func(int64) []byte { return nil }},
+		"zeros":   {content: func(int64) []byte { return make([]byte, 5000) }},
+		"garbage": {content: func(int64) []byte { return []byte(strings.Repeat("garbage", 100)) }},
+		"another offset's batch": {content: func(next int64) []byte {
+			return batch(t, next+1, 2, []byte("x"), 1)
+		}},
+		"a batch": {content: func(next int64) []byte { return batch(t, next, 2, []byte("x"), 1) }, damaged: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := aWorld(t, 5)
+			next := w.model.next()
+			file := segment.LogName(next)
+			if len(w.filesOf(file)) > 0 {
+				t.Fatalf("history 5 has a segment at its end, %d", next)
+			}
+			f, err := w.disk.Create(path.Join(dir, file))
+			require.NoError(t, err)
+			require.NoError(t, f.Close())
+			w.change(file, func([]byte) []byte { return c.content(next) })
+			log, err := w.again()
+			if c.damaged {
+				require.ErrorIs(t, err, raftlog.ErrDamaged)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, next, log.NextOffset())
+			require.Empty(t, w.filesOf(file))
+		})
+	}
 }

@@ -42,12 +42,11 @@
 //     believed, since it stands in another disk sector than the records.
 //   - A torn tail must be cut, durably, before anything is written: the next
 //     batch may have just the size that makes what comes after it fit.
-//   - An index entry above the synced position proves nothing about the batches
-//     before it: a power cut may take one page and leave the next.
 //   - A file that is empty and known to be so can still have lost bytes that the
 //     note knows of.
-//   - Zeros that begin a batch are not told from those written ahead, so a tail
-//     that looks clean may have to be cut too.
+//   - The zeros that begin a torn batch are not told from those written ahead, so
+//     a log that was not stopped cleanly is never taken for one that was, however
+//     clean its tail looks.
 //   - The names of segments are durable before the journal tells of them, and go
 //     only after the journal says so.
 package raftlog

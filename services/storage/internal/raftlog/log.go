@@ -37,7 +37,8 @@ type Log struct {
 	closed atomic.Bool
 
 	// view is what readers see. The owner alone changes it, holding the lock,
-	// and so may read it without. What it shows is durable.
+	// and so may read it without. What it shows is durable, but for batches that
+	// were written with MayDefer.
 	view struct {
 		sync.RWMutex
 		table     journal.Table
@@ -100,12 +101,25 @@ func (l *Log) fail(err error) error {
 		return nil
 	}
 	kind := ErrFailed
-	if errors.Is(err, segment.ErrSync) || errors.Is(err, journal.ErrSync) || errors.Is(err, errSync) {
+	if ofSync(err) {
 		kind = ErrSyncFailed
 	}
 	err = fmt.Errorf("%w: %s: %w", kind, l.o.Dir, asDamage(err))
 	l.failed.CompareAndSwap(nil, &err)
 	return err
+}
+
+// ofSync says whether an error is that of a sync.
+func ofSync(err error) bool {
+	return errors.Is(err, segment.ErrSync) || errors.Is(err, journal.ErrSync) || errors.Is(err, errSync)
+}
+
+// refused is the error of a Create or Open.
+func refused(doing, dir string, err error) error {
+	if ofSync(err) {
+		return fmt.Errorf("%s %s: %w: %w", doing, dir, ErrSyncFailed, asDamage(err))
+	}
+	return fmt.Errorf("%s %s: %w", doing, dir, asDamage(err))
 }
 
 func (l *Log) name(file string) string { return path.Join(l.o.Dir, file) }
@@ -114,6 +128,12 @@ func (l *Log) name(file string) string { return path.Join(l.o.Dir, file) }
 func (l *Log) append(records ...journal.Record) error {
 	if len(records) == 0 {
 		return nil
+	}
+	// What is in the journal proves that the batches before it were durable.
+	if l.writer != nil {
+		if err := l.writer.Sync(); err != nil {
+			return err
+		}
 	}
 	if err := l.journal.Append(records...); err != nil {
 		return err
@@ -153,7 +173,11 @@ func (l *Log) active() *journal.Segment { return l.view.table.Active() }
 // note writes down what is synced and committed.
 func (l *Log) note() error {
 	a := l.active()
-	return l.journal.SetNote(a.Base, a.Size, l.commit)
+	synced := a.Size
+	if l.writer != nil {
+		synced = l.writer.Synced()
+	}
+	return l.journal.SetNote(a.Base, synced, l.commit)
 }
 
 // wake opens the active segment for writing.
@@ -167,8 +191,8 @@ func (l *Log) wake() error {
 		return fmt.Errorf("open active segment: %w", err)
 	}
 	w := l.newWriter(f, a)
-	// What was found after the last batch at Open may be the remains of one.
-	// Nothing must be written before them: it might fit.
+	// Zeros that another process wrote ahead go: the writer's begin at the end,
+	// and what looks like zeros may be the beginning of a torn batch.
 	if err := w.Cut(); err != nil {
 		return errors.Join(err, w.Close())
 	}
@@ -188,7 +212,7 @@ func (l *Log) newWriter(f vfs.File, a *journal.Segment) *segment.Writer {
 	})
 }
 
-// closeWriter closes the active segment. All of it is synced.
+// closeWriter closes the active segment.
 func (l *Log) closeWriter() error {
 	if l.writer == nil {
 		return nil

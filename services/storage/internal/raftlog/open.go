@@ -19,7 +19,7 @@ func Open(o Options) (*Log, error) {
 	l := newLog(o)
 	if err := l.open(); err != nil {
 		l.closeFiles()
-		return nil, fmt.Errorf("open %s: %w", o.Dir, asDamage(err))
+		return nil, refused("open", o.Dir, err)
 	}
 	return l, nil
 }

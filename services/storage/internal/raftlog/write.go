@@ -20,14 +20,17 @@ type Write struct {
 	// Entries follow the last one, or replace all from the first's index on.
 	// The log keeps them for a while; they must not change any more.
 	Entries []*raftpb.Entry
-	// Payloads is parallel to Entries: the whole stamped batch, or nil for an
-	// entry that is none. It is not used after Write returns.
+	// Payloads is parallel to Entries: the whole batch, or nil for an entry that
+	// is none. Offset and epoch of its header are not looked at; those of the
+	// entry's data are written. It is read and not kept.
 	Payloads [][]byte
 	// Commit is the largest index known to be committed. It is written down and
 	// not synced.
 	Commit uint64
-	// MustSync is raft's. Entries, term and vote are synced whatever it says.
-	MustSync bool
+	// MayDefer lets batches be durable only after a later Write without it, or
+	// whatever else is written to the journal. Entries that are no batch, term and
+	// vote never wait.
+	MayDefer bool
 }
 
 // IsBatch says whether an entry is a record batch, of which its data is the
@@ -105,10 +108,16 @@ func checkBatch(e *raftpb.Entry, payload []byte, term uint64, offset int64) (nex
 		return 0, invalid("batch %d has epoch %d in term %d", e.GetIndex(), h.LeaderEpoch, term)
 	case h.BaseOffset != offset:
 		return 0, invalid("batch %d at offset %d, next is %d", e.GetIndex(), h.BaseOffset, offset)
-	case h.Size() != len(payload) || !bytes.Equal(e.GetData(), payload[:segment.HeaderSize]):
+	case h.Size() != len(payload) || !sameBatch(e.GetData(), payload):
 		return 0, invalid("batch %d has another payload", e.GetIndex())
 	}
 	return h.NextOffset(), nil
+}
+
+// sameBatch says whether two headers are of one batch, whatever has been stamped
+// into them: base offset and leader epoch.
+func sameBatch(a, b []byte) bool {
+	return bytes.Equal(a[8:12], b[8:12]) && bytes.Equal(a[16:segment.HeaderSize], b[16:segment.HeaderSize])
 }
 
 func (l *Log) write(w Write) error {
@@ -138,7 +147,7 @@ func (l *Log) write(w Write) error {
 			return err
 		}
 		pending = pending[:0]
-		n, err := l.appendRun(w.Entries[i:], w.Payloads[i:])
+		n, err := l.appendRun(w.Entries[i:], w.Payloads[i:], w.MayDefer)
 		if err != nil {
 			return err
 		}
@@ -156,8 +165,8 @@ func (l *Log) write(w Write) error {
 }
 
 // appendRun writes as many batches as come one after the other and fit into one
-// segment, with one write and one sync.
-func (l *Log) appendRun(entries []*raftpb.Entry, payloads [][]byte) (n int, err error) {
+// segment, with one write and, unless it may be deferred, one sync.
+func (l *Log) appendRun(entries []*raftpb.Entry, payloads [][]byte, mayDefer bool) (n int, err error) {
 	limits, now := l.o.Limits(), l.o.Now().UnixMilli()
 	if l.full(limits, now, int64(len(payloads[0])), entries[0].GetIndex()) {
 		if err := l.roll(entries[0].GetIndex()); err != nil {
@@ -180,9 +189,15 @@ func (l *Log) appendRun(entries []*raftpb.Entry, payloads [][]byte) (n int, err 
 		size += next
 		n++
 	}
-	l.payloads = append(l.payloads[:0], payloads[:n]...)
+	l.payloads = l.payloads[:0]
+	for i, e := range entries[:n] {
+		l.payloads = append(l.payloads, e.GetData(), payloads[i][segment.HeaderSize:])
+	}
 	err = l.writer.Append(l.payloads, size)
 	clear(l.payloads)
+	if err == nil && !mayDefer {
+		err = l.writer.Sync()
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -12,8 +12,8 @@ const NoOwner int64 = -1
 
 // Proposal is something to append to the log: batches, or one command.
 type Proposal struct {
-	// Batches are checked, whole batches. The replica owns their bytes from
-	// Propose on: it writes offsets and the leader epoch into them.
+	// Batches are checked, whole batches. They are read until Done is called and
+	// never written to; offsets and leader epoch go into copies of their headers.
 	Batches [][]byte
 	// Command is appended instead when Batches is empty.
 	Command *persistv1.Command

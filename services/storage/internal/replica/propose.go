@@ -28,6 +28,7 @@ func (r *Replica) Propose(proposals []*Proposal) (err error) {
 	var (
 		offset  = r.log.NextOffset()
 		entries = make([]*raftpb.Entry, 0, len(proposals))
+		headers = make([]byte, countBatches(proposals)*recordbatch.HeaderSize)
 		began   = len(r.waiting)
 		flying  = r.ahead.Len()
 		now     = r.options.Now().UnixMilli()
@@ -64,8 +65,12 @@ func (r *Replica) Propose(proposals []*Proposal) (err error) {
 				p.Producer.Batches[i].Offset = offset
 				r.ahead.Add(p.Producer.Batches[i], now)
 			}
-			recordbatch.Stamp(batch, offset, int32(r.term))
-			header := batch[:recordbatch.HeaderSize:recordbatch.HeaderSize]
+			// The header is stamped in a copy: the batch is the caller's, who may
+			// try again with it.
+			header := headers[:recordbatch.HeaderSize:recordbatch.HeaderSize]
+			headers = headers[recordbatch.HeaderSize:]
+			copy(header, batch)
+			recordbatch.Stamp(header, offset, int32(r.term))
 			offset = batchEnd(header)
 			entries = append(entries, &raftpb.Entry{Data: header})
 			r.stash[entryID{last + uint64(len(entries)), r.term}] = batch
@@ -99,6 +104,13 @@ func (r *Replica) Propose(proposals []*Proposal) (err error) {
 		return nil
 	}
 	return fmt.Errorf("propose to %s: %w", r.options.Key, err)
+}
+
+func countBatches(proposals []*Proposal) (n int) {
+	for _, p := range proposals {
+		n += len(p.Batches)
+	}
+	return n
 }
 
 // refusal says why no proposal is taken now, or nil.

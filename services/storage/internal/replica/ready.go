@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/sluiceio/sluice/services/kit/recordbatch"
 	"github.com/sluiceio/sluice/services/storage/internal/raftlog"
 )
 
@@ -109,7 +111,7 @@ func (r *Replica) collect(messages []*raftpb.Message, early bool) error {
 // not written yet.
 func (r *Replica) payload(entry *raftpb.Entry) ([]byte, error) {
 	if payload, ok := r.stash[entryID{entry.GetIndex(), entry.GetTerm()}]; ok {
-		return payload, nil
+		return append(bytes.Clone(entry.GetData()), payload[recordbatch.HeaderSize:]...), nil
 	}
 	payload, err := r.log.Payload(entry.GetIndex())
 	if err != nil {
@@ -128,7 +130,7 @@ func (r *Replica) write(ready raft.Ready) error {
 	if hard := ready.HardState; hard != nil && (hard.GetTerm() != r.votedIn || hard.GetVote() != r.vote) {
 		w.HardState = proto.CloneOf(hard)
 	}
-	w.MustSync = w.HardState != nil || len(ready.Entries) > 0 && !r.maySkipSync(ready.Entries)
+	w.MayDefer = w.HardState == nil && r.maySkipSync(ready.Entries)
 	if len(ready.Entries) > 0 {
 		w.Payloads = make([][]byte, len(ready.Entries))
 		for i, entry := range ready.Entries {

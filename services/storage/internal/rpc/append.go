@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -75,7 +74,10 @@ func (s *Service) queue(ctx context.Context, p *node.Partition, origin storagev1
 		if a.OwnerEpoch == nil {
 			return nil, fmt.Errorf("%w: an append of a coordinator needs an owner epoch", errInvalid)
 		}
-		ownerEpoch = a.GetOwnerEpoch()
+		if ownerEpoch = a.GetOwnerEpoch(); ownerEpoch < 0 {
+			// replica.NoOwner among them, which no fence would stop.
+			return nil, fmt.Errorf("%w: owner epoch %d, expected 0 or more", errInvalid, ownerEpoch)
+		}
 	default:
 		return nil, fmt.Errorf("%w: origin %d, expected client or coordinator", errInvalid, origin)
 	}
@@ -83,9 +85,7 @@ func (s *Service) queue(ctx context.Context, p *node.Partition, origin storagev1
 		return nil, err
 	}
 	now := s.options.Now()
-	// Stamping writes into the batches, and the bytes of a message that came
-	// within the process are still the sender's, who may try again with them.
-	checked, err := check.Check(bytes.Clone(a.GetBatches()), s.rules(p.Config(), origin), now)
+	checked, err := check.Check(a.GetBatches(), s.rules(p.Config(), origin), now)
 	if err != nil {
 		return nil, err
 	}

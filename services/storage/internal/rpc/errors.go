@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"context"
 	"errors"
 
 	storagev1 "github.com/sluiceio/sluice/gen/go/sluice/storage/v1"
@@ -17,9 +18,10 @@ var errorCodes = []struct {
 	err  error
 	code storagev1.ErrorCode
 }{
+	// First: whatever else went wrong, an append may be there all the same.
+	{replica.ErrUnknownOutcome, storagev1.ErrorCode_ERROR_CODE_UNKNOWN_OUTCOME},
 	{node.ErrUnknownPartition, storagev1.ErrorCode_ERROR_CODE_UNKNOWN_PARTITION},
 	{node.ErrDamaged, storagev1.ErrorCode_ERROR_CODE_DAMAGED},
-	{replica.ErrUnknownOutcome, storagev1.ErrorCode_ERROR_CODE_UNKNOWN_OUTCOME},
 	{node.ErrDisk, storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED},
 	{node.ErrOverloaded, storagev1.ErrorCode_ERROR_CODE_OVERLOADED},
 	{node.ErrOffsetOutOfRange, storagev1.ErrorCode_ERROR_CODE_OFFSET_OUT_OF_RANGE},
@@ -32,15 +34,19 @@ var errorCodes = []struct {
 	{producer.ErrStaleGuard, storagev1.ErrorCode_ERROR_CODE_STALE_GUARD},
 	{producer.ErrBadGuard, storagev1.ErrorCode_ERROR_CODE_INVALID_REQUEST},
 	{producer.ErrBadBatch, storagev1.ErrorCode_ERROR_CODE_INVALID_RECORD},
+	{context.Canceled, storagev1.ErrorCode_ERROR_CODE_NOT_AVAILABLE},
+	{context.DeadlineExceeded, storagev1.ErrorCode_ERROR_CODE_NOT_AVAILABLE},
 	{errInvalid, storagev1.ErrorCode_ERROR_CODE_INVALID_REQUEST},
 	{errUnsupported, storagev1.ErrorCode_ERROR_CODE_UNSUPPORTED},
 }
 
-// namesFiles are the codes whose errors may do so.
-var namesFiles = map[storagev1.ErrorCode]bool{
-	storagev1.ErrorCode_ERROR_CODE_DAMAGED:         true,
-	storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED:  true,
-	storagev1.ErrorCode_ERROR_CODE_UNKNOWN_OUTCOME: true,
+// withoutFiles has the codes of errors that come from below the log and name the
+// server's files, with what a caller is told instead; the node's own log has the
+// rest.
+var withoutFiles = map[storagev1.ErrorCode]error{
+	storagev1.ErrorCode_ERROR_CODE_DAMAGED:         node.ErrDamaged,
+	storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED:  node.ErrDisk,
+	storagev1.ErrorCode_ERROR_CODE_UNKNOWN_OUTCOME: replica.ErrUnknownOutcome,
 }
 
 var (
@@ -60,10 +66,32 @@ func partitionError(err error) *storagev1.PartitionError {
 	if err == nil {
 		return nil
 	}
-	out := &storagev1.PartitionError{
-		Code:    storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED,
-		Message: err.Error(),
+	code, known := codeOf(err)
+	if !known {
+		code = storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED
 	}
+	out := &storagev1.PartitionError{Code: code, Message: err.Error()}
+	if text, ok := withoutFiles[code]; ok {
+		out.Message = text.Error()
+	}
+	var refused *check.Error
+	if errors.As(err, &refused) && refused.Record >= 0 {
+		out.Record = new(int32(refused.Record))
+	}
+	var sequence *producer.Error
+	if errors.As(err, &sequence) {
+		out.Record = new(int32(sequence.Record))
+	}
+	var notLeader *node.NotLeaderError
+	if errors.As(err, &notLeader) {
+		out.Leader = hint(notLeader)
+	}
+	return out
+}
+
+// codeOf finds the code of an error. It is not known of errors that the node
+// should have given a kind.
+func codeOf(err error) (code storagev1.ErrorCode, known bool) {
 	var (
 		refused   *check.Error
 		notLeader *node.NotLeaderError
@@ -73,38 +101,26 @@ func partitionError(err error) *storagev1.PartitionError {
 	)
 	switch {
 	case errors.As(err, &refused):
-		out.Code = refused.Code
-		if refused.Record >= 0 {
-			out.Record = new(int32(refused.Record))
-		}
+		return refused.Code, true
+	case errors.As(err, &notLeader) && notLeader.Leader == "":
+		return storagev1.ErrorCode_ERROR_CODE_NOT_AVAILABLE, true
 	case errors.As(err, &notLeader):
-		out.Code = storagev1.ErrorCode_ERROR_CODE_NOT_LEADER
-		if notLeader.Leader == "" {
-			out.Code = storagev1.ErrorCode_ERROR_CODE_NOT_AVAILABLE
-		}
-		out.Leader = hint(notLeader)
+		return storagev1.ErrorCode_ERROR_CODE_NOT_LEADER, true
+	case errors.As(err, &epoch) && epoch.Asked < epoch.Current:
+		return storagev1.ErrorCode_ERROR_CODE_FENCED_LEADER_EPOCH, true
 	case errors.As(err, &epoch):
-		out.Code = storagev1.ErrorCode_ERROR_CODE_UNKNOWN_LEADER_EPOCH
-		if epoch.Asked < epoch.Current {
-			out.Code = storagev1.ErrorCode_ERROR_CODE_FENCED_LEADER_EPOCH
-		}
+		return storagev1.ErrorCode_ERROR_CODE_UNKNOWN_LEADER_EPOCH, true
 	case errors.As(err, &sequence):
-		out.Code = faultCodes[sequence.Fault]
-		out.Record = new(int32(sequence.Record))
+		return faultCodes[sequence.Fault], true
 	case errors.As(err, &fenced):
-		out.Code = storagev1.ErrorCode_ERROR_CODE_FENCED_OWNER
-	default:
-		for _, row := range errorCodes {
-			if errors.Is(err, row.err) {
-				out.Code = row.code
-				if namesFiles[row.code] {
-					out.Message = row.err.Error()
-				}
-				break
-			}
+		return storagev1.ErrorCode_ERROR_CODE_FENCED_OWNER, true
+	}
+	for _, row := range errorCodes {
+		if errors.Is(err, row.err) {
+			return row.code, true
 		}
 	}
-	return out
+	return storagev1.ErrorCode_ERROR_CODE_UNSPECIFIED, false
 }
 
 func hint(to *node.NotLeaderError) *storagev1.LeaderHint {

@@ -81,6 +81,10 @@ func (s *Service) Fence(ctx context.Context, request *storagev1.FenceRequest) (*
 	if err != nil {
 		return &storagev1.FenceResponse{Error: partitionError(err)}, nil
 	}
+	if epoch := request.GetOwnerEpoch(); epoch < 0 {
+		err := fmt.Errorf("%w: owner epoch %d, expected 0 or more", errInvalid, epoch)
+		return &storagev1.FenceResponse{Error: partitionError(err)}, nil
+	}
 	end, err := p.Fence(ctx, request.GetOwnerEpoch())
 	return &storagev1.FenceResponse{Error: partitionError(err), LogEndOffset: end}, nil
 }

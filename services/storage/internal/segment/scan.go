@@ -71,6 +71,17 @@ func IsBatch(r io.ReaderAt, size int64, at At, epoch int32) (bool, error) {
 	return w.checksum(at.Position, h)
 }
 
+// Begins says whether a file begins with a whole batch of an offset, of whatever
+// epoch.
+func Begins(r io.ReaderAt, size, offset int64) (bool, error) {
+	w := &window{r: r, size: size, buf: make([]byte, walkBuffer)}
+	h, _, ok, err := w.header(0)
+	if err != nil || !ok || h.BaseOffset != offset {
+		return false, err
+	}
+	return w.checksum(0, h)
+}
+
 // afterBad tells the kinds of end apart. whole says that h is the header that was
 // expected, of a batch that ends within the file.
 func (w *window) afterBad(end At, h recordbatch.Header, epoch int32, whole bool) (ScanResult, error) {

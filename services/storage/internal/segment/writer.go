@@ -14,15 +14,16 @@ var ErrSync = errors.New("sync failed")
 // Writer appends to the active segment's log file. Its methods are for one
 // goroutine.
 type Writer struct {
-	f     vfs.File
-	end   int64
-	ahead *ahead // nil: no zeros are written ahead
+	f      vfs.File
+	end    int64
+	synced int64  // synced <= end
+	ahead  *ahead // nil: no zeros are written ahead
 }
 
 // NewWriter takes over an open file of which the first end bytes are batches and
 // the rest is zeros. a may be nil.
 func NewWriter(f vfs.File, end int64, a *Ahead) *Writer {
-	w := &Writer{f: f, end: end}
+	w := &Writer{f: f, end: end, synced: end}
 	if a != nil {
 		w.ahead = newAhead(*a, end)
 	}
@@ -32,19 +33,31 @@ func NewWriter(f vfs.File, end int64, a *Ahead) *Writer {
 // End is the position after the last batch.
 func (w *Writer) End() int64 { return w.end }
 
-// Append writes whole batches of n bytes in all, and syncs them. After an error
-// the writer is of no more use.
-func (w *Writer) Append(batches [][]byte, n int64) error {
+// Synced is the position up to which batches are durable.
+func (w *Writer) Synced() int64 { return w.synced }
+
+// Append writes whole batches of n bytes in all, in pieces. They are durable after
+// the next Sync. After an error the writer is of no more use.
+func (w *Writer) Append(pieces [][]byte, n int64) error {
 	if w.ahead != nil {
 		w.ahead.claim(w.end + n)
 	}
-	if _, err := w.f.WritevAt(batches, w.end); err != nil {
+	if _, err := w.f.WritevAt(pieces, w.end); err != nil {
 		return fmt.Errorf("append to segment: %w", err)
+	}
+	w.end += n
+	return nil
+}
+
+// Sync makes all that was appended durable.
+func (w *Writer) Sync() error {
+	if w.synced == w.end {
+		return nil
 	}
 	if err := w.f.Datasync(); err != nil {
 		return fmt.Errorf("%w: segment: %w", ErrSync, err)
 	}
-	w.end += n
+	w.synced = w.end
 	if w.ahead != nil {
 		w.ahead.more()
 	}
@@ -53,6 +66,9 @@ func (w *Writer) Append(batches [][]byte, n int64) error {
 
 // Cut removes what is after the last batch, for good.
 func (w *Writer) Cut() error {
+	if err := w.Sync(); err != nil {
+		return err
+	}
 	w.stopAhead()
 	size, err := w.f.Size()
 	if err != nil {
@@ -110,7 +126,7 @@ func (w *Writer) stopAhead() {
 	}
 }
 
-// Close closes the file. All that was appended is synced.
+// Close closes the file. It syncs nothing.
 func (w *Writer) Close() error {
 	w.stopAhead()
 	return closing(w.f)

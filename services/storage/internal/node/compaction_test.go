@@ -371,7 +371,7 @@ func TestEndsInTheMiddleOfACompaction(t *testing.T) {
 // and wherever it dies: the newest of each key, and each record that is found is
 // one that was written, where it was written.
 func TestCompactionHistoriesWithCrashes(t *testing.T) {
-	n := uint64(150)
+	n := uint64(80)
 	if invariant.Enabled {
 		n = 25
 	}
@@ -602,7 +602,7 @@ func TestUpkeepBesideReadersAndWriters(t *testing.T) {
 			}
 		}
 	})
-	const each = 400
+	const each = 200
 	for writer := range 3 {
 		work.Go(func() {
 			for i := range each {
@@ -628,6 +628,7 @@ func TestUpkeepBesideReadersAndWriters(t *testing.T) {
 		require.Equal(t, key[len(key)-1:], value[len(value)-1:], "%s", key)
 		require.GreaterOrEqual(t, len(value), 3, "the newest of %s is %s", key, value)
 	}
+	mustPass(t, c.running, Compaction)
 	mustPass(t, c.running, Retention)
 	require.Positive(t, c.counts(p).Runs)
 	require.Positive(t, c.counts(p).SegmentsDeleted)

@@ -31,6 +31,7 @@ type remote struct {
 	groups  logv1.GroupServiceClient
 	admin   adminv1.AdminServiceClient
 	schemas schemav1.SchemaServiceClient
+	keys    adminv1.KeyServiceClient
 
 	server string
 	// How long one request may take, or noLimit.
@@ -81,6 +82,7 @@ func (f *remoteFlags) dial() (*remote, error) {
 		groups:  logv1.NewGroupServiceClient(conn),
 		admin:   adminv1.NewAdminServiceClient(conn),
 		schemas: schemav1.NewSchemaServiceClient(conn),
+		keys:    adminv1.NewKeyServiceClient(conn),
 		server:  f.server,
 		timeout: f.timeout,
 		conn:    conn,

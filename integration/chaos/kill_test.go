@@ -22,6 +22,8 @@ const (
 	partitions  = 4
 	httpWriters = 4
 	grpcWriters = 2
+	// sequencedWriters go on with what they do not know the outcome of.
+	sequencedWriters = 3
 	// fullCheck is the number of rounds after which all is read again, and not
 	// only what is new.
 	fullCheck = 10
@@ -36,6 +38,7 @@ type siege struct {
 	api        *httpapi.Client
 	ledger     *Ledger
 	committers []*committer
+	sequenced  []*sequencedWriter
 }
 
 func newSiege(t *testing.T) *siege {
@@ -44,6 +47,9 @@ func newSiege(t *testing.T) *siege {
 	t.Cleanup(s.api.Close)
 	for partition := range partitions {
 		s.committers = append(s.committers, newCommitter(s.api, "g", topic, partition))
+	}
+	for i := range sequencedWriters {
+		s.sequenced = append(s.sequenced, newSequencedWriter(httpWriters+grpcWriters+i, s.api, topic, s.ledger, s.random.Uint64()))
 	}
 	cluster.Start(t, s.server)
 	// Small segments, so that kills hit rolls.
@@ -77,6 +83,9 @@ func (s *siege) assault(t *testing.T) {
 			w.producer = newGRPCProducer(conn)
 		}
 		run("a writer", w)
+	}
+	for _, w := range s.sequenced {
+		run("a sequenced writer", w)
 	}
 	for _, c := range s.committers {
 		run("a committer", c)
@@ -118,6 +127,12 @@ func (s *siege) besiege(t *testing.T, ruin func(t *testing.T)) {
 		cluster.Start(t, s.server)
 		s.review(t, p.round%fullCheck == 0)
 	}
+	retried, known := 0, 0
+	for _, w := range s.sequenced {
+		require.NoError(t, w.finish(t.Context()))
+		retried, known = retried+w.retried, known+w.known
+	}
+	t.Logf("%d requests of producers were sent again, %d of them had been written", retried, known)
 	s.review(t, true)
 	require.NoError(t, s.server.Stop())
 	cluster.Start(t, s.server)

@@ -131,7 +131,7 @@ func TestMembersJoinShareAndLeave(t *testing.T) {
 }
 
 func TestSilentMembersAreRemoved(t *testing.T) {
-	o := cluster.Options{Flags: []string{"--coord-member-timeout", "700ms", "--coord-expire-interval", "50ms"}}
+	o := cluster.Options{Flags: []string{"--coord-member-timeout", "2s", "--coord-expire-interval", "50ms"}}
 	cluster.OnEach(t, o, func(t *testing.T, s cluster.Server) {
 		api := connect(t, s.HTTP())
 		require.NoError(t, api.CreateTopic(t.Context(), "orders", 2, nil))

@@ -131,6 +131,7 @@ type Record struct {
 	Key       *string `json:"key,omitempty"`
 	Value     string  `json:"value"`
 	Partition *int    `json:"partition,omitempty"`
+	Sequence  *int64  `json:"sequence,omitempty"`
 }
 
 // To returns a record without a key for a partition.
@@ -140,6 +141,7 @@ func To(partition int, value string) Record { return Record{Value: value, Partit
 type Produced struct {
 	Partition int   `json:"partition"`
 	Offset    int64 `json:"offset"`
+	Duplicate bool  `json:"duplicate"`
 }
 
 // Produce appends records.
@@ -149,6 +151,16 @@ func (c *Client) Produce(ctx context.Context, topic string, records []Record) ([
 	}
 	err := c.call(ctx, http.MethodPost, "/topics/"+url.PathEscape(topic)+"/produce",
 		map[string]any{"records": records}, &out)
+	return out.Results, err
+}
+
+// ProduceAs appends the records of an idempotent producer.
+func (c *Client) ProduceAs(ctx context.Context, producer, topic string, records []Record) ([]Produced, error) {
+	var out struct {
+		Results []Produced `json:"results"`
+	}
+	err := c.call(ctx, http.MethodPost, "/topics/"+url.PathEscape(topic)+"/produce",
+		map[string]any{"producer_id": producer, "records": records}, &out)
 	return out.Results, err
 }
 

@@ -215,7 +215,7 @@ func TestGroupsBelongToTheFirstKey(t *testing.T) {
 func TestTheSilentAreEvicted(t *testing.T) {
 	c := newCluster(t)
 	cfg := config()
-	cfg.MemberTimeout, cfg.ExpireInterval = 300*time.Millisecond, 20*time.Millisecond
+	cfg.MemberTimeout, cfg.ExpireInterval = time.Second, 20*time.Millisecond
 	a := c.startWith(cfg, "a", "coordinator", "storage")
 	orders := a.create("orders", 4)
 	stays, goes := a.join("", orders), a.join("", orders)

@@ -124,8 +124,11 @@ func (c *Config) Validate() error {
 	expect(c.MaxProducers >= 1, "--storage-max-producers is %d, expected 1 or more", c.MaxProducers)
 	expect(c.MaxFetchBytes >= 1, "--storage-max-fetch-bytes is %d, expected 1 or more", c.MaxFetchBytes)
 	expect(c.MaxFetchWait >= 0, "--storage-max-fetch-wait is %s, expected 0 or more", c.MaxFetchWait)
-	expect(c.RetentionInterval >= 0, "--retention-check-interval is %s, expected 0 or more", c.RetentionInterval)
-	expect(c.CompactionInterval >= 0, "--compaction-check-interval is %s, expected 0 or more", c.CompactionInterval)
+	for name, interval := range map[string]time.Duration{
+		"--retention-check-interval": c.RetentionInterval, "--compaction-check-interval": c.CompactionInterval,
+	} {
+		expect(interval == 0 || interval >= 10*time.Millisecond, "%s is %s, expected 0, or 10ms or more", name, interval)
+	}
 	expect(c.DeleteGrace >= 0, "--segment-delete-grace is %s, expected 0 or more", c.DeleteGrace)
 	expect(c.CompactionBytes >= minCompactionBytes, "--storage-compaction-bytes is %d, expected %d or more", c.CompactionBytes, minCompactionBytes)
 	return errors.Join(faults...)

@@ -1,7 +1,6 @@
 package lint
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -67,6 +66,6 @@ func testsOf(t *testing.T, name string) map[string]bool {
 			}
 		}
 	}
-	require.NotEmpty(t, found, fmt.Sprintf("docs/conformance.md names a package %q without tests", name))
+	require.NotEmpty(t, found, "docs/conformance.md names a package %q without tests", name)
 	return found
 }

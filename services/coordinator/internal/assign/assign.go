@@ -121,19 +121,33 @@ func newProblem(members []Member, counts map[TopicID]int32) *problem {
 	}
 	slices.SortFunc(p.order, func(a, b int) int { return cmp.Compare(members[a].ID, members[b].ID) })
 
-	subscribers := make(map[TopicID][]int)
+	// Topics by number: a look-up by id is what costs most here.
+	ids := slices.SortedFunc(maps.Keys(counts), func(a, b TopicID) int { return bytes.Compare(a[:], b[:]) })
+	numbers := make(map[TopicID]int, len(ids))
+	for t, id := range ids {
+		if counts[id] > 0 {
+			numbers[id] = t
+		}
+	}
+	subscribers := make([][]int, len(ids))
 	for m, at := range p.order {
 		for _, id := range members[at].Topics {
+			t, ok := numbers[id]
+			if !ok {
+				continue
+			}
 			// A topic that is named twice is subscribed to once.
-			if subs := subscribers[id]; counts[id] > 0 && (len(subs) == 0 || subs[len(subs)-1] != m) {
-				subscribers[id] = append(subs, m)
+			if subs := subscribers[t]; len(subs) == 0 || subs[len(subs)-1] != m {
+				subscribers[t] = append(subs, m)
 			}
 		}
 	}
-	ids := slices.SortedFunc(maps.Keys(subscribers), func(a, b TopicID) int { return bytes.Compare(a[:], b[:]) })
-	p.topics = make([]topic, len(ids))
-	for t, id := range ids {
-		subs := subscribers[id]
+	for number, id := range ids {
+		subs := subscribers[number]
+		if len(subs) == 0 {
+			continue
+		}
+		t := len(p.topics)
 		made := topic{id: id, count: int(counts[id]), subs: make([]share, len(subs))}
 		made.owners = make([]int32, made.count)
 		for i := range made.owners {
@@ -151,7 +165,7 @@ func newProblem(members []Member, counts map[TopicID]int32) *problem {
 			p.load[m] += had
 			p.seats[m] = append(p.seats[m], seat{topic: t, sub: s})
 		}
-		p.topics[t] = made
+		p.topics = append(p.topics, made)
 	}
 	return p
 }

@@ -33,6 +33,7 @@ import (
 	schemagw "github.com/sluiceio/sluice/gen/gw/sluice/schema/v1"
 	"github.com/sluiceio/sluice/services/gateway/internal/apidocs"
 	"github.com/sluiceio/sluice/services/gateway/internal/backend"
+	"github.com/sluiceio/sluice/services/gateway/internal/schemadoor"
 )
 
 // Config is how the door is set up.
@@ -126,6 +127,7 @@ func New(cfg Config, deps Deps) (http.Handler, error) {
 		backend: deps.Backend,
 		routes:  routes,
 		mux:     mux,
+		schemas: schemadoor.New(deps.Backend, deps.Logger),
 		bodies:  newBodies(cfg.MaxBodyBytes, deps.Budget),
 		plain:   plain,
 	}
@@ -162,6 +164,8 @@ type door struct {
 	mux     *runtime.ServeMux
 	bodies  *bodies
 	plain   map[string]http.HandlerFunc
+	// What serializers speak, under schemadoor.Prefix.
+	schemas http.Handler
 }
 
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -172,6 +176,10 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		r.Pattern = r.URL.Path
 		handler(w, r)
+		return
+	}
+	if r.URL.Path == schemadoor.Prefix || strings.HasPrefix(r.URL.Path, schemadoor.Prefix+"/") {
+		d.schemas.ServeHTTP(w, r)
 		return
 	}
 	matched, params, allowed := match(d.routes, r.Method, r.URL.EscapedPath())

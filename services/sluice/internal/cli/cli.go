@@ -76,6 +76,7 @@ func newRoot(streams Streams) *cobra.Command {
 		newProduce(),
 		newConsume(),
 		newGroup(),
+		newKey(),
 		newSchema(),
 		newAdmin(),
 		newVersion(),

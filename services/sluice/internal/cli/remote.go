@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	adminv1 "github.com/sluiceio/sluice/gen/go/sluice/admin/v1"
@@ -32,6 +31,7 @@ type remote struct {
 	groups  logv1.GroupServiceClient
 	admin   adminv1.AdminServiceClient
 	schemas schemav1.SchemaServiceClient
+	keys    adminv1.KeyServiceClient
 
 	server string
 	// How long one request may take, or noLimit.
@@ -44,8 +44,9 @@ const noLimit time.Duration = 0
 
 // remoteFlags are the flags of every command that talks to a server.
 type remoteFlags struct {
-	server  string
-	timeout time.Duration
+	server   string
+	timeout  time.Duration
+	security security
 }
 
 func (f *remoteFlags) register(command *cobra.Command) {
@@ -56,6 +57,7 @@ func (f *remoteFlags) register(command *cobra.Command) {
 	flags := command.PersistentFlags()
 	flags.StringVar(&f.server, "server", server, "gRPC address of the server (SLUICE_SERVER)")
 	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "how long one request may take")
+	f.security.register(command)
 }
 
 // dial returns the API of the server. It connects with the first call.
@@ -63,13 +65,14 @@ func (f *remoteFlags) dial() (*remote, error) {
 	if f.timeout <= 0 {
 		return nil, usagef("--timeout %v: must be positive", f.timeout)
 	}
-	conn, err := grpc.NewClient(f.server,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(
-			grpc.MaxCallRecvMsgSize(maxMessageBytes),
-			grpc.MaxCallSendMsgSize(maxMessageBytes),
-		),
-	)
+	options, err := f.security.dialOptions()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := grpc.NewClient(f.server, append(options, grpc.WithDefaultCallOptions(
+		grpc.MaxCallRecvMsgSize(maxMessageBytes),
+		grpc.MaxCallSendMsgSize(maxMessageBytes),
+	))...)
 	if err != nil {
 		return nil, usagef("--server %q: %w", f.server, err)
 	}
@@ -79,6 +82,7 @@ func (f *remoteFlags) dial() (*remote, error) {
 		groups:  logv1.NewGroupServiceClient(conn),
 		admin:   adminv1.NewAdminServiceClient(conn),
 		schemas: schemav1.NewSchemaServiceClient(conn),
+		keys:    adminv1.NewKeyServiceClient(conn),
 		server:  f.server,
 		timeout: f.timeout,
 		conn:    conn,

@@ -38,7 +38,9 @@ func TestServeRefuses(t *testing.T) {
 	}{
 		{"serve --nonsense", "unknown flag: --nonsense"},
 		{"serve argument", "unknown command \"argument\""},
-		{"serve --auth required", "--auth required is not supported"},
+		{"serve --auth maybe", "--auth must be off or required"},
+		{"serve --tls-cert c.pem", "--tls-cert and --tls-key must be given together"},
+		{"gateway --auth maybe", "--auth must be off or required"},
 		{"serve --data-dir=", "--data-dir is empty"},
 		{"serve --node-id a/b", "--node-id: node id \"a/b\""},
 		{"serve --bind-internal 127.0.0.1:1", "--bind-internal without --etcd-endpoints"},

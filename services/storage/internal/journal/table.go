@@ -24,7 +24,8 @@ type Table struct {
 
 	// FirstIndex is the first raft index that is still in the log.
 	// FirstIndex <= Applied+1, and it is the FirstIndex of a segment. Segments
-	// before that one came with a snapshot: they have no entries for raft.
+	// before that one came with a snapshot or were compacted: they have no entries
+	// for raft.
 	FirstIndex uint64
 
 	// Spans are the runs of entries of one term, ascending in term and index,

@@ -17,6 +17,9 @@ const (
 	// producerLife is how long the last batch of a producer stays without
 	// records: by then nobody goes on with its sequence any more.
 	producerLife = 7 * 24 * time.Hour
+	// mostTries bounds how often a pass begins again because others drop segments
+	// that it works on.
+	mostTries = 5
 	// mostProducers bounds the producers whose last batch is known.
 	mostProducers = 1 << 16
 )
@@ -25,7 +28,7 @@ const (
 // nothing is due. Every replica cleans its own files. A log with nothing due is
 // looked at in memory and not woken up.
 func (p *Partition) compact(ctx context.Context, asked bool) error {
-	for {
+	for tries := 0; ; {
 		config := p.Config()
 		if !config.Compacted {
 			return nil
@@ -45,8 +48,9 @@ func (p *Partition) compact(ctx context.Context, asked bool) error {
 		}
 		c := &compacting{p: p, ctx: ctx, log: log, config: config, work: work, segments: stats[work.First:work.Last], nowMs: now}
 		err = c.run()
-		if errors.Is(err, raftlog.ErrReplaced) || errors.Is(err, raftlog.ErrClosed) {
-			return nil // others were at work on the same files: the next pass looks again
+		if errors.Is(err, raftlog.ErrReplaced) && tries < mostTries {
+			tries++ // others were at work on the same segments
+			continue
 		}
 		if err != nil {
 			return err
@@ -105,7 +109,9 @@ func (c *compacting) run() error {
 // if it is damage.
 func (c *compacting) failed(err error) error {
 	switch {
-	case c.ctx.Err() != nil, errors.Is(err, raftlog.ErrReplaced), errors.Is(err, raftlog.ErrClosed), errors.Is(err, ErrStopping), errors.Is(err, ErrUnknownPartition):
+	case errors.Is(err, raftlog.ErrClosed):
+		return ErrStopping
+	case c.ctx.Err() != nil, errors.Is(err, raftlog.ErrReplaced), errors.Is(err, ErrStopping), errors.Is(err, ErrUnknownPartition):
 		return err
 	case errors.Is(err, raftlog.ErrDamaged):
 		return c.p.readFailed(err)

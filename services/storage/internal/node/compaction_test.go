@@ -1,10 +1,12 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -369,7 +371,7 @@ func TestEndsInTheMiddleOfACompaction(t *testing.T) {
 // and wherever it dies: the newest of each key, and each record that is found is
 // one that was written, where it was written.
 func TestCompactionHistoriesWithCrashes(t *testing.T) {
-	n := uint64(150)
+	n := uint64(80)
 	if invariant.Enabled {
 		n = 25
 	}
@@ -385,7 +387,7 @@ func runCompactions(t *testing.T, seed uint64) {
 	acked := int64(0) // offsets below it
 	t.Logf("seed %d", seed)
 	for range 4 + rng.IntN(4) {
-		m := &machine{disk: disk, power: rng.IntN(2) == 0, rng: rng, dieAt: 1 + rng.IntN(900)}
+		m := &machine{disk: disk, power: rng.IntN(2) == 0, rng: rand.New(rand.NewPCG(seed, rng.Uint64())), dieAt: 1 + rng.IntN(900)}
 		o := options(faultfs.New(disk, m.hook))
 		o.Now, o.Defaults.SegmentBytes, o.Upkeep.CompactionBytes = clock.now, int64(700+rng.IntN(3000)), int64(rng.IntN(2)<<20)
 		node, err := Open(o)
@@ -544,4 +546,90 @@ func TestShardLogStopsGrowing(t *testing.T) {
 			owner++
 		}
 	}
+}
+
+// Compaction and retention run beside those who write and read: nobody waits for
+// them, misses what stays, or sees anything twice or out of order.
+func TestUpkeepBesideReadersAndWriters(t *testing.T) {
+	c := newCompacted(t, 1, map[string]string{"cleanup.policy": "compact,delete", "retention.bytes": "1000"})
+	p := c.partition(c.topic, 0)
+	var work, passing sync.WaitGroup
+	var failures sync.Map
+	stop := make(chan struct{})
+	for reader := range 2 {
+		passing.Go(func() {
+			for {
+				last := int64(-1)
+				for at := int64(0); ; {
+					got, err := p.Fetch(t.Context(), Fetch{Offset: at, MaxBytes: 3000, Epoch: NoEpoch, LastEpoch: NoEpoch, Clamp: true})
+					if errors.Is(err, ErrOffsetOutOfRange) {
+						break // retention was faster
+					}
+					if err != nil || got.Next < at {
+						failures.Store(reader, fmt.Sprintf("read at %d: %+v: %v", at, got, err))
+						return
+					}
+					for rest := got.Batches; len(rest) > 0; {
+						h, err := recordbatch.ParseHeader(rest)
+						if err != nil || h.BaseOffset <= last && h.BaseOffset >= got.Offset {
+							failures.Store(reader, fmt.Sprintf("batch %d after %d: %v", h.BaseOffset, last, err))
+							return
+						}
+						last, rest = h.LastOffset(), rest[h.Size():]
+					}
+					if len(got.Batches) == 0 && got.Next == got.Offset {
+						break
+					}
+					at = got.Next
+				}
+				select {
+				case <-stop:
+					return
+				default:
+				}
+			}
+		})
+	}
+	passing.Go(func() {
+		for i := 0; ; i++ {
+			if failed, err := c.RunPass(t.Context(), Pass(i%2), i%3 == 0); err != nil || len(failed) > 0 {
+				failures.Store("pass", fmt.Sprint(failed, err))
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	})
+	const each = 200
+	for writer := range 3 {
+		work.Go(func() {
+			for i := range each {
+				_, err := appendTo(p, pairBatch(t, recordbatch.Options{}, c.now(), pair{fmt.Sprint(writer, " ", i%10), fmt.Sprint(i)}))
+				if err != nil {
+					failures.Store(writer, err)
+				}
+			}
+		})
+	}
+	work.Wait()
+	close(stop)
+	passing.Wait()
+	failures.Range(func(who, what any) bool {
+		require.Fail(t, "somebody was disturbed", "%v: %v", who, what)
+		return true
+	})
+	newest := map[string]string{}
+	for _, r := range records(t, p) {
+		newest[r.key] = r.value
+	}
+	for key, value := range newest {
+		require.Equal(t, key[len(key)-1:], value[len(value)-1:], "%s", key)
+		require.GreaterOrEqual(t, len(value), 3, "the newest of %s is %s", key, value)
+	}
+	mustPass(t, c.running, Compaction)
+	mustPass(t, c.running, Retention)
+	require.Positive(t, c.counts(p).Runs)
+	require.Positive(t, c.counts(p).SegmentsDeleted)
 }

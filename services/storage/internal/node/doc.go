@@ -10,6 +10,13 @@
 // timer, no file handle. A few workers of the node stay to wait for the next. All that arrives while the owner writes becomes its
 // next group. Different partitions write and sync side by side.
 //
+// # Upkeep
+//
+// Passes over all partitions apply retention and compaction, by themselves and
+// when asked for. They look at what is in memory, and bother an owner only where
+// something is due. What takes long, reading and writing segments, is done beside
+// the owner; it only swaps the result in.
+//
 // # A partition's life
 //
 // unwritten: placed, without a folder. It reads as empty and costs a map entry.

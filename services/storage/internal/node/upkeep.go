@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -88,10 +89,10 @@ type PassFailure struct {
 	Err error
 }
 
-// RunPass runs a pass over all partitions and returns when it is done. It waits
-// for one of the same kind that runs already, which may have passed what the
-// caller means. A partition that fails does not stop it. asked says that somebody waits for
-// the outcome, who is not told to come back when there is more to do.
+// RunPass runs a pass over all partitions and returns when it is done. It first
+// waits for one of the same kind that runs already, which may have passed by what
+// the caller means. A partition that fails does not stop it. asked says that
+// somebody asks for it, so that little to do is done too.
 func (n *Node) RunPass(ctx context.Context, pass Pass, asked bool) ([]PassFailure, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -114,7 +115,11 @@ func (n *Node) RunPass(ctx context.Context, pass Pass, asked bool) ([]PassFailur
 		if err == nil || errors.Is(err, ErrUnknownPartition) || errors.As(err, &elsewhere) || ctx.Err() != nil {
 			continue
 		}
-		n.options.Logger.Warn("upkeep of a partition failed", "pass", pass.String(),
+		level := slog.LevelWarn
+		if !asked && p.failure.Load() != nil {
+			level = slog.LevelDebug // it was logged when it happened
+		}
+		n.options.Logger.Log(ctx, level, "upkeep of a partition failed", "pass", pass.String(),
 			"topic", p.topic.name, "partition", p.key.Partition, "error", err)
 		failures = append(failures, PassFailure{Key: p.key, Err: err})
 	}

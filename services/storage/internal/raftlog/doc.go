@@ -19,6 +19,13 @@
 // journal alone knows the term of every offset, which is Kafka's leader epoch, and
 // an append of batches never touches the journal: it is one write and one sync.
 //
+// # Compaction
+//
+// Sealed segments may be written anew without some of their batches (rewrite.go,
+// swap.go). Then the index of a batch is no longer its ordinal, so such segments
+// lie below the first index, as those of a snapshot do; and offsets may be missing
+// between batches, so the place of one is not known from the one before.
+//
 // # What holds
 //
 //   - What Write acknowledged is there after a crash, with the same index, term
@@ -47,6 +54,9 @@
 //   - The zeros that begin a torn batch are not told from those written ahead, so
 //     a log that was not stopped cleanly is never taken for one that was, however
 //     clean its tail looks.
+//   - What replaces a segment has the segment's name only after the journal says
+//     so, and until then one that tells its generation: a file of an attempt that
+//     failed must not be taken for it, nor an index of before for one of after.
 //   - The names of segments are durable before the journal tells of them, and go
 //     only after the journal says so.
 package raftlog

@@ -309,11 +309,11 @@ func TestQuotaHoldsOverAllGateways(t *testing.T) {
 	for _, g := range []*guarded{a, b, a, b} {
 		senders.Go(func() {
 			for time.Since(began) < 2*time.Second {
-				got, err := g.try(t, k.Secret, "POST", "/topics/orders/produce", value(1000))
+				got, err := g.try(t, k.Secret, "POST", "/topics/orders/produce", value(10_000))
 				mu.Lock()
 				switch {
 				case err == nil && got.status == 200:
-					written += 1000
+					written += 10_000
 				case err == nil && got.status == 429:
 					refused++
 					after, err := strconv.Atoi(got.header.Get("Retry-After"))

@@ -19,6 +19,15 @@ require (
 )
 
 require (
+	github.com/bufbuild/protocompile v0.14.1 // indirect
+	github.com/go-viper/mapstructure/v2 v2.5.0 // indirect
+	github.com/hamba/avro/v2 v2.31.0 // indirect
+	github.com/json-iterator/go v1.1.12 // indirect
+	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
+	github.com/modern-go/reflect2 v1.0.2 // indirect
+)
+
+require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
@@ -44,6 +53,7 @@ require (
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
 	github.com/sirupsen/logrus v1.9.4 // indirect
+	github.com/sluiceio/sluice/client v0.0.0
 	github.com/sluiceio/sluice/services/coordinator v0.0.0 // indirect
 	github.com/sluiceio/sluice/services/gateway v0.0.0 // indirect
 	github.com/sluiceio/sluice/services/registry v0.0.0 // indirect
@@ -95,3 +105,5 @@ replace (
 	github.com/sluiceio/sluice/services/sluice => ../services/sluice
 	github.com/sluiceio/sluice/services/storage => ../services/storage
 )
+
+replace github.com/sluiceio/sluice/client => ../client

@@ -257,7 +257,7 @@ func TestGRPC(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, offsets.GetOffsets()["t"].GetPartitions()[0])
 	_, err = log.Produce(t.Context(), &logv1.ProduceRequest{Topic: "t", ProducerId: proto.String("p"), Records: []*logv1.ProduceRecord{{}}})
-	require.Equal(t, codes.Unimplemented, status.Code(err))
+	require.Equal(t, codes.InvalidArgument, status.Code(err), "a sequence is missing")
 	s.Coordinator.FailNext(fmt.Errorf("on fire"))
 	_, err = topics.CreateTopic(t.Context(), &logv1.CreateTopicRequest{Name: "u"})
 	require.Equal(t, codes.Internal, status.Code(err))
@@ -286,6 +286,7 @@ func TestGRPCServesThePublicServicesAlone(t *testing.T) {
 	require.Equal(t, []string{
 		"grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection",
 		"sluice.admin.v1.AdminService", "sluice.admin.v1.KeyService", "sluice.log.v1.GroupService", "sluice.log.v1.LogService", "sluice.log.v1.TopicService",
+		"sluice.schema.v1.SchemaService",
 	}, names)
 }
 

@@ -281,6 +281,36 @@ func TestRevocationHoldsOnEveryGateway(t *testing.T) {
 	}
 }
 
+// A gateway goes on with another registry when its own goes, and what is revoked
+// there holds as well.
+func TestARegistryGoes(t *testing.T) {
+	etcd := startEtcd(t)
+	first := startGuarded(t, t.TempDir(), etcd, sluice.Registry)
+	require.NotEmpty(t, first.admin)
+	second := startGuarded(t, t.TempDir(), etcd, sluice.AllRoles()...)
+	gateway := startGuarded(t, t.TempDir(), etcd, sluice.Gateway)
+	k := gateway.key(t, first.admin, `{"name":"k","produce_bytes_per_sec":1000}`)
+	gateway.must(t, 200, k.Secret, "GET", "/topics", "")
+	first.stop(t)
+	for range 20 {
+		gateway.must(t, 200, k.Secret, "GET", "/topics", "")
+	}
+	second.must(t, 204, first.admin, "DELETE", "/admin/keys/"+k.Key.ID, "")
+	gateway.must(t, 401, k.Secret, "GET", "/topics", "")
+	gateway.must(t, 200, first.admin, "GET", "/topics", "")
+}
+
+// A gateway that was told to ask for keys, and may be reached from everywhere for
+// that, serves nobody when the registry asks for none.
+func TestAGatewayWithKeysNeedsARegistryWithKeys(t *testing.T) {
+	etcd := startEtcd(t)
+	start(t, t.TempDir(), etcd, sluice.Storage, sluice.Coordinator, sluice.Registry)
+	gateway := startGuarded(t, t.TempDir(), etcd, sluice.Gateway)
+	for _, key := range []string{"", "esk_any"} {
+		require.Contains(t, gateway.must(t, 503, key, "GET", "/topics", ""), "the registry does not")
+	}
+}
+
 // A key's quota holds over all gateways together.
 func TestQuotaHoldsOverAllGateways(t *testing.T) {
 	etcd := startEtcd(t)
@@ -309,11 +339,11 @@ func TestQuotaHoldsOverAllGateways(t *testing.T) {
 	for _, g := range []*guarded{a, b, a, b} {
 		senders.Go(func() {
 			for time.Since(began) < 2*time.Second {
-				got, err := g.try(t, k.Secret, "POST", "/topics/orders/produce", value(1000))
+				got, err := g.try(t, k.Secret, "POST", "/topics/orders/produce", value(10_000))
 				mu.Lock()
 				switch {
 				case err == nil && got.status == 200:
-					written += 1000
+					written += 10_000
 				case err == nil && got.status == 429:
 					refused++
 					after, err := strconv.Atoi(got.header.Get("Retry-After"))

@@ -175,8 +175,8 @@ func (r *Ring) Create(ctx context.Context, row *persistv1.KeyRow) (revision int6
 	return resp.Header.Revision, nil
 }
 
-// CreateFirst writes a key if there is none, and says whether it did. Of several
-// processes that try at once, one does.
+// CreateFirst writes a key if there is none, and says whether it did; the ring
+// then has it. Of several processes that try at once, one does.
 func (r *Ring) CreateFirst(ctx context.Context, row *persistv1.KeyRow) (bool, error) {
 	value, err := proto.Marshal(row)
 	if err != nil {
@@ -189,7 +189,10 @@ func (r *Ring) CreateFirst(ctx context.Context, row *persistv1.KeyRow) (bool, er
 	if err != nil {
 		return false, fmt.Errorf("write the first key: %w", err)
 	}
-	return resp.Succeeded, nil
+	if !resp.Succeeded {
+		return false, nil
+	}
+	return true, r.watcher.WaitFor(ctx, resp.Header.Revision)
 }
 
 // Revoke disables a key and returns the revision that has it so. ErrUnknownKey.

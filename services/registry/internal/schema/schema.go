@@ -12,7 +12,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluiceio/sluice/services/kit/errs"
+	"github.com/sluiceio/sluice/services/registry/internal/schema/avroschema"
 	"github.com/sluiceio/sluice/services/registry/internal/schema/jsonschema"
+	"github.com/sluiceio/sluice/services/registry/internal/schema/protoschema"
 )
 
 // MaxBytes is the longest text of a schema.
@@ -79,13 +81,23 @@ func Parse(src Source) (*Schema, error) {
 }
 
 var parsers = map[Type]func(Source) (form, error){
-	JSONSchema: func(src Source) (form, error) {
-		imports := make(map[string]string, len(src.Imports))
-		for _, i := range src.Imports {
-			imports[i.Name] = i.Text
+	JSONSchema: func(src Source) (form, error) { return jsonschema.Parse(src.Text, src.byName()) },
+	Protobuf:   func(src Source) (form, error) { return protoschema.Parse(src.Text, src.byName()) },
+	Avro: func(src Source) (form, error) {
+		imports := make([]string, len(src.Imports))
+		for i, other := range src.Imports {
+			imports[i] = other.Text
 		}
-		return jsonschema.Parse(src.Text, imports)
+		return avroschema.Parse(src.Text, imports)
 	},
+}
+
+func (src Source) byName() map[string]string {
+	imports := make(map[string]string, len(src.Imports))
+	for _, i := range src.Imports {
+		imports[i.Name] = i.Text
+	}
+	return imports
 }
 
 // Accepts returns what stands against reading with s what was written with
@@ -98,7 +110,11 @@ func (s *Schema) Accepts(written *Schema, word string) []string {
 	switch reader := s.form.(type) {
 	case *jsonschema.Schema:
 		return jsonschema.Compare(written.form.(*jsonschema.Schema), reader, word)
+	case *avroschema.Schema:
+		return avroschema.Compare(written.form.(*avroschema.Schema), reader, word)
+	case *protoschema.Schema:
+		return protoschema.Compare(written.form.(*protoschema.Schema), reader, word)
 	default:
-		return []string{fmt.Sprintf("schemas of type %s cannot be compared", s.Type)}
+		return []string{fmt.Sprintf("%s schema has the unknown type %s", word, s.Type)}
 	}
 }

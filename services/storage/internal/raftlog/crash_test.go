@@ -342,7 +342,7 @@ func (w *world) receive(leader *raftlog.Log, snapshot *raftpb.Snapshot) error {
 	}
 	for _, s := range stage.Manifest().GetSegments() {
 		b := make([]byte, s.GetSize())
-		if err := leader.ReadSegment(s.GetBase(), 0, b); err != nil {
+		if err := leader.ReadSegment(s, 0, b); err != nil {
 			return err
 		}
 		half := len(b) / 2

@@ -70,18 +70,34 @@ func (l *Log) manifest(point *journal.Table) (*persistv1.SnapshotManifest, error
 	return m, nil
 }
 
-// ReadSegment reads bytes of a segment that a manifest names. It returns fewer
-// than asked for only with an error.
-func (l *Log) ReadSegment(base, position int64, b []byte) error {
+// ReadSegment reads bytes of a segment as a manifest names it. It returns fewer
+// than asked for only with an error: ErrOffsetOutOfRange once the segment is
+// dropped and its files are gone, ErrReplaced once compaction has put another in
+// its place. Then the snapshot is of no more use.
+func (l *Log) ReadSegment(s *persistv1.JournalSegment, position int64, b []byte) error {
 	if l.closed.Load() {
 		return ErrClosed
 	}
 	l.files.RLock()
 	defer l.files.RUnlock()
+	base := s.GetBase()
+	if !l.names(s) {
+		return fmt.Errorf("%w: %d", ErrReplaced, base)
+	}
 	f, err := l.openLog(base)
 	if err != nil {
 		return l.readFailed(l.gone(base, err))
 	}
 	defer l.o.Files.release(f)
 	return l.readFailed(readFull(f, b, position))
+}
+
+// names says whether a segment of a manifest is what has its name now, or was
+// dropped.
+func (l *Log) names(s *persistv1.JournalSegment) bool {
+	l.view.RLock()
+	defer l.view.RUnlock()
+	t := &l.view.table
+	now, held := t.SegmentOfOffset(s.GetBase())
+	return s.GetBase() < t.Segments[0].Base || held && now.Base == s.GetBase() && now.Generation == s.GetGeneration()
 }

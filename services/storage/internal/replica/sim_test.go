@@ -42,7 +42,7 @@ type sim struct {
 	committed map[int64][]byte
 	trace     []string
 	// installs counts snapshots, crashes what became of them; see TestRandomHistories.
-	installs, crashes int
+	installs, crashes, compactions int
 	// crashPercent of all runs meet a crash at one of their file operations.
 	crashPercent int
 	producers    []*simProducer
@@ -133,13 +133,24 @@ func (s *sim) after(n *simNode) {
 	view := n.r.View()
 	require.GreaterOrEqual(s.t, view.HighWatermark, n.highest, "high watermark of %d went back", n.id)
 	require.LessOrEqual(s.t, view.State.StartOffset, view.HighWatermark)
-	if view.Serves {
+	// One that was deposed and has not heard of it shows what it knew.
+	if view.Serves && s.newest(view.Term) {
 		for offset := range s.acked {
 			require.Less(s.t, offset, view.HighWatermark, "%d serves and does not show what was acknowledged", n.id)
 		}
 	}
 	n.highest = view.HighWatermark
 	s.checkCommitted(n, view)
+}
+
+// newest says that no replica has heard of a later term.
+func (s *sim) newest(term uint64) bool {
+	for _, n := range s.nodes {
+		if n.r != nil && n.r.View().Term > term {
+			return false
+		}
+	}
+	return true
 }
 
 // checkCommitted compares the replica's committed batches with all others'.
@@ -334,9 +345,61 @@ func (s *sim) step() {
 		if n.r.View().Serves {
 			s.advanceStart(n)
 		}
-	default:
+	case p < 98:
 		s.trim(n)
+	default:
+		s.compact(n)
 	}
+}
+
+// compact has a replica write some of its sealed segments anew as one. The
+// batches are the same, so that replicas can be compared; what changes is that
+// raft has no entries of them any more.
+func (s *sim) compact(n *simNode) {
+	segments := n.log.Stats().Segments
+	sealed := 0
+	for sealed < len(segments)-1 && segments[sealed].Next <= n.r.View().HighWatermark {
+		sealed++
+	}
+	if sealed == 0 {
+		return
+	}
+	from := s.rng.IntN(sealed)
+	group := segments[from : from+1+s.rng.IntN(sealed-from)]
+	s.say("compact %d, offsets %d to %d", n.id, group[0].Base, group[len(group)-1].Next)
+	if s.rng.IntN(100) < s.crashPercent {
+		n.crash = &crash{left: 1 + s.rng.IntN(20), power: s.rng.IntN(2) == 0}
+	}
+	err := s.rewrite(n, group)
+	if n.crash != nil && n.crash.image != nil {
+		s.revive(n)
+		return
+	}
+	n.crash = nil
+	if !errors.Is(err, raftlog.ErrInvalid) { // the entry before the next segment is not applied yet
+		require.NoError(s.t, err)
+		s.compactions++
+	}
+}
+
+func (s *sim) rewrite(n *simNode, group []raftlog.SegmentStat) error {
+	w, err := n.log.Rewrite(group)
+	if err != nil {
+		return err
+	}
+	w.Change()
+	for _, segment := range group {
+		if err := n.log.Scan(segment.Base, segment.Generation, w.Append); err != nil {
+			return err
+		}
+	}
+	if err := w.Finish(0, 0); err != nil {
+		return err
+	}
+	if err := n.r.Swap(w); err != nil {
+		return errors.Join(err, w.Abort())
+	}
+	return nil
 }
 
 // settle heals everything and waits until all replicas agree.
@@ -412,7 +475,7 @@ func TestRandomHistories(t *testing.T) {
 	if testing.Short() {
 		histories = 40
 	}
-	var acked, installs, crashes int
+	var acked, installs, crashes, compactions int
 	for seed := range histories {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			s := newSim(t, seed, 3)
@@ -433,12 +496,14 @@ func TestRandomHistories(t *testing.T) {
 			s.check()
 			s.checkProducers()
 			acked, installs, crashes = acked+len(s.acked), installs+s.installs, crashes+s.crashes
+			compactions += s.compactions
 		})
 	}
 	t.Logf("%d appends acknowledged, %d snapshots installed, %d crashes within a step", acked, installs, crashes)
 	require.Greater(t, acked, int(histories), "the histories acknowledged too little to show anything")
 	require.Positive(t, installs)
 	require.Positive(t, crashes)
+	require.Positive(t, compactions)
 }
 
 // receiveSnapshot copies the segments that the manifest names, from the sender
@@ -450,7 +515,7 @@ func (s *sim) receiveSnapshot(to *simNode, m replica.Message) {
 	require.NoError(s.t, err)
 	for _, segment := range stage.Manifest().GetSegments() {
 		content := make([]byte, segment.GetSize())
-		if err := from.log.ReadSegment(segment.GetBase(), 0, content); err != nil {
+		if err := from.log.ReadSegment(segment, 0, content); err != nil {
 			s.say("snapshot from %d to %d failed: %v", from.id, to.id, err)
 			require.NoError(s.t, stage.Abort())
 			s.reportSnapshot(m, false)

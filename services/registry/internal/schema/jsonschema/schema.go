@@ -32,6 +32,8 @@ import (
 	"strings"
 
 	js "github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/sluiceio/sluice/services/registry/internal/schema/jsontext"
 )
 
 // Schema is a schema that was read.
@@ -54,13 +56,18 @@ var drafts = []*js.Draft{js.Draft2020, js.Draft7, js.Draft4}
 // Parse reads a schema. Imports are other schemas by the name that it has for
 // them; nothing else is ever loaded.
 func Parse(text string, imports map[string]string) (*Schema, error) {
-	document, err := decode(text)
+	document, err := jsontext.Decode(text)
 	if err != nil {
 		return nil, err
 	}
+	switch document.(type) {
+	case map[string]any, bool:
+	default:
+		return nil, errors.New("a schema must be an object or a boolean")
+	}
 	others := make(loader, len(imports))
 	for name, text := range imports {
-		if others[name], err = decode(text); err != nil {
+		if others[name], err = jsontext.Decode(text); err != nil {
 			return nil, fmt.Errorf("reference %q: %w", name, err)
 		}
 	}
@@ -72,7 +79,7 @@ func Parse(text string, imports map[string]string) (*Schema, error) {
 	for _, draft := range try {
 		root, err := compile(document, others, draft)
 		if err == nil {
-			return &Schema{root: root, canonical: canonical(document)}, nil
+			return &Schema{root: root, canonical: jsontext.Canonical(document)}, nil
 		}
 		if first == nil {
 			first = err

@@ -1,4 +1,6 @@
-package jsonschema
+// Package jsontext reads the JSON that schemas are written in, within bounds, and
+// writes it in one canonical way.
+package jsontext
 
 import (
 	"encoding/json"
@@ -21,8 +23,8 @@ const (
 	maxExponent = 400
 )
 
-// decode reads JSON, with numbers as json.Number.
-func decode(text string) (any, error) {
+// Decode reads one JSON value, with numbers as json.Number.
+func Decode(text string) (any, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
 	var document any
@@ -31,11 +33,6 @@ func decode(text string) (any, error) {
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("it is no JSON: something follows the first value")
-	}
-	switch document.(type) {
-	case map[string]any, bool:
-	default:
-		return nil, errors.New("a schema must be an object or a boolean")
 	}
 	nodes := maxNodes
 	return document, bounded(document, maxDepth, &nodes)
@@ -82,9 +79,9 @@ func boundedNumber(n string) error {
 	return nil
 }
 
-// canonical writes a document with its fields in order and its numbers by their
-// value.
-func canonical(document any) []byte {
+// Canonical writes a document that Decode returned, the same way whatever the order
+// of its fields, its white space and how its numbers are written.
+func Canonical(document any) []byte {
 	// It fails only for what no JSON decodes to.
 	out, _ := json.Marshal(byValue(document))
 	return out

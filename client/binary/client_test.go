@@ -1,0 +1,297 @@
+package binary_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluiceio/sluice/client/binary"
+)
+
+var one = binary.Produce{Topic: "t", Records: []binary.Record{{Value: []byte("x")}}}
+
+// numbered is one of a producer with a sequence, which can be sent twice.
+func numbered(n int64) binary.Produce {
+	return binary.Produce{Topic: "t", ProducerID: "p", Records: []binary.Record{{Value: fmt.Append(nil, n), Sequence: binary.Seq(n)}}}
+}
+
+func TestGolden(t *testing.T) {
+	want := map[byte]string{
+		0x01: "\x00\x06orders" + "\x00\x00\x00\x01p" + "\x00\x00\x00\x02" +
+			"\x00\x00\x00\x02k1" + "\x00\x00\x00\x05hello" + "\x00\x00\x00\x03" + "\x00\x00\x00\x00\x00\x00\x00\x2a" +
+			"\xff\xff\xff\xff" + "\x00\x00\x00\x00" + "\xff\xff\xff\xff" + "\x80\x00\x00\x00\x00\x00\x00\x00",
+		0x02: "\x00\x06orders" + "\x00\x00\x00\x03" + "\x00\x00\x00\x00\x00\x00\x00\x07" + "\x00\x00\x00\x64" + "\x00\x10\x00\x00",
+		0x03: "",
+	}
+	answers := map[byte]string{
+		0x01: "\x00\x00\x00\x02" + "\x00\x00\x00\x03" + "\x00\x00\x00\x00\x00\x00\x00\x05" + "\x01" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00\x00\x00\x00\x06" + "\x00",
+		0x02: "\x00\x00\x00\x00\x00\x00\x00\x08" + "\x00\x00\x00\x00\x00\x00\x00\x09" + "\x00\x00\x00\x02" +
+			"\x00\x00\x00\x03" + "\x00\x00\x00\x00\x00\x00\x00\x07" + "\x00\x00\x00\x00\x00\x00\x03\xe8" + "\x00\x00\x00\x01k" + "\x00\x00\x00\x02vv" +
+			"\x00\x00\x00\x03" + "\x00\x00\x00\x00\x00\x00\x00\x08" + "\x00\x00\x00\x00\x00\x00\x03\xe9" + "\xff\xff\xff\xff" + "\x00\x00\x00\x00",
+		0x03: "",
+	}
+	for _, features := range []uint32{0, 1} {
+		s := serve(t, &server{features: features, answer: func(_ int, id uint32, op byte, payload []byte) []byte {
+			if want[op] != string(payload) {
+				return frame(id, 0xff, []byte("unexpected"))
+			}
+			answer := []byte(answers[op])
+			if features == 1 {
+				answer = zip(answer)
+			}
+			return frame(id, op|0x80, answer)
+		}})
+		c, err := binary.New(s.address, binary.WithToken("secret"), binary.WithGzip())
+		require.NoError(t, err)
+		got, err := c.Produce(t.Context(), binary.Produce{Topic: "orders", ProducerID: "p", Records: []binary.Record{
+			{Key: []byte("k1"), Value: []byte("hello"), Partition: binary.To(3), Sequence: binary.Seq(42)}, {},
+		}})
+		require.NoError(t, err)
+		require.Equal(t, []binary.Placed{{Partition: 3, Offset: 5, Duplicate: true}, {Offset: 6}}, got)
+		fetched, err := c.Consume(t.Context(), binary.Consume{Topic: "orders", Partition: 3, Offset: 7})
+		require.NoError(t, err)
+		require.Equal(t, &binary.Fetched{NextOffset: 8, HighWatermark: 9, Records: []binary.Stored{
+			{Partition: 3, Offset: 7, TimestampMs: 1000, Key: []byte("k"), Value: []byte("vv")},
+			{Partition: 3, Offset: 8, TimestampMs: 1001, Value: []byte{}},
+		}}, fetched)
+		require.NoError(t, c.Ping(t.Context()))
+		require.NoError(t, c.Close())
+		require.Equal(t, "ES01"+"\x00\x00\x00\x01"+"\x00\x00\x00\x06secret", string(s.hello))
+		require.Equal(t, 1, s.connections())
+	}
+}
+
+func TestRefusedHandshake(t *testing.T) {
+	s := serve(t, &server{status: 2})
+	c, err := binary.New(s.address)
+	require.NoError(t, err)
+	var refused *binary.HandshakeError
+	require.ErrorAs(t, c.Ping(t.Context()), &refused)
+	require.Equal(t, &binary.HandshakeError{Status: binary.StatusAuthFailed, Message: "because"}, refused)
+	require.Equal(t, 1, s.connections(), "asking again does not help")
+	p, err := binary.NewPipelined(s.address)
+	require.NoError(t, err)
+	require.ErrorAs(t, p.Ping(t.Context()), &refused)
+	require.NoError(t, p.Close())
+}
+
+// requester is what both clients do.
+type requester interface {
+	Produce(ctx context.Context, p binary.Produce) ([]binary.Placed, error)
+	Consume(ctx context.Context, r binary.Consume) (*binary.Fetched, error)
+	Ping(ctx context.Context) error
+	Close() error
+}
+
+// onBoth runs a test on each client.
+func onBoth(t *testing.T, make func() *server, test func(t *testing.T, c requester, s *server)) {
+	t.Run("client", func(t *testing.T) {
+		s := serve(t, make())
+		c, err := binary.New(s.address, binary.WithAttempts(3))
+		require.NoError(t, err)
+		defer c.Close()
+		test(t, c, s)
+	})
+	t.Run("pipelined", func(t *testing.T) {
+		s := serve(t, make())
+		c, err := binary.NewPipelined(s.address, binary.WithAttempts(3))
+		require.NoError(t, err)
+		defer c.Close()
+		test(t, c, s)
+	})
+}
+
+// The first connection breaks when a request comes.
+func breaksOnce() *server {
+	return &server{answer: func(n int, id uint32, op byte, _ []byte) []byte {
+		switch {
+		case n == 1:
+			return nil
+		case op == 0x01:
+			return frame(id, 0x81, placed(7))
+		default:
+			return frame(id, op|0x80, nil)
+		}
+	}}
+}
+
+func TestBrokenConnection(t *testing.T) {
+	onBoth(t, breaksOnce, func(t *testing.T, c requester, _ *server) {
+		_, err := c.Produce(t.Context(), one)
+		var unknown *binary.OutcomeUnknownError
+		require.ErrorAs(t, err, &unknown, "it may have been written")
+		require.Equal(t, 1, unknown.Records)
+		got, err := c.Produce(t.Context(), one)
+		require.NoError(t, err, "the next one connects again")
+		require.Equal(t, []binary.Placed{{Offset: 7}}, got)
+	})
+	onBoth(t, breaksOnce, func(t *testing.T, c requester, s *server) {
+		got, err := c.Produce(t.Context(), numbered(1))
+		require.NoError(t, err, "it cannot be written twice")
+		require.Equal(t, []binary.Placed{{Offset: 7}}, got)
+		require.Equal(t, 2, s.connections())
+	})
+	onBoth(t, breaksOnce, func(t *testing.T, c requester, s *server) {
+		require.NoError(t, c.Ping(t.Context()))
+		require.Equal(t, 2, s.connections())
+	})
+}
+
+func TestServerErrors(t *testing.T) {
+	refuses := func() *server {
+		return &server{answer: func(_ int, id uint32, _ byte, _ []byte) []byte { return frame(id, 0xff, []byte("no")) }}
+	}
+	onBoth(t, refuses, func(t *testing.T, c requester, s *server) {
+		var refused *binary.ServerError
+		_, err := c.Produce(t.Context(), one)
+		require.ErrorAs(t, err, &refused)
+		require.Equal(t, "no", refused.Message)
+		_, err = c.Consume(t.Context(), binary.Consume{Topic: "t"})
+		require.ErrorAs(t, err, &refused)
+		require.Equal(t, 1, s.connections(), "the connection goes on")
+	})
+}
+
+func TestMalformedAnswers(t *testing.T) {
+	for name, answer := range map[string]func(id uint32) []byte{
+		"another request":    func(id uint32) []byte { return frame(id+1, 0x81, placed(0)) },
+		"another opcode":     func(id uint32) []byte { return frame(id, 0x82, placed(0)) },
+		"an unknown opcode":  func(id uint32) []byte { return frame(id, 0x44, nil) },
+		"a length of 0":      func(uint32) []byte { return make([]byte, 9) },
+		"a length of 4 GiB":  func(uint32) []byte { return []byte(strings.Repeat("\xff", 9)) },
+		"too few records":    func(id uint32) []byte { return frame(id, 0x81, make([]byte, 4)) },
+		"half of a record":   func(id uint32) []byte { return frame(id, 0x81, placed(0)[:10]) },
+		"more than a record": func(id uint32) []byte { return frame(id, 0x81, append(placed(0), 0)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			broken := func() *server {
+				return &server{answer: func(_ int, id uint32, _ byte, _ []byte) []byte { return answer(id) }}
+			}
+			onBoth(t, broken, func(t *testing.T, c requester, _ *server) {
+				_, err := c.Produce(t.Context(), one)
+				require.ErrorIs(t, err, binary.ErrMalformed)
+			})
+		})
+	}
+}
+
+func TestNobodyListens(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := listener.Addr().String()
+	listener.Close()
+	c, err := binary.New(address, binary.WithAttempts(2))
+	require.NoError(t, err)
+	p, err := binary.NewPipelined(address, binary.WithAttempts(2))
+	require.NoError(t, err)
+	defer p.Close()
+	for _, c := range []requester{c, p} {
+		_, err := c.Produce(t.Context(), one)
+		var failed *binary.ConnectError
+		require.ErrorAs(t, err, &failed, "nothing was sent")
+	}
+}
+
+func TestContext(t *testing.T) {
+	silent := func() *server { return &server{silent: make(chan struct{}, 1)} }
+	onBoth(t, silent, func(t *testing.T, c requester, s *server) {
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-s.silent
+			cancel()
+		}()
+		_, err := c.Produce(ctx, one)
+		require.ErrorIs(t, err, context.Canceled)
+		var unknown *binary.OutcomeUnknownError
+		require.ErrorAs(t, err, &unknown)
+	})
+}
+
+func TestPipelinedKeepsOrderOverReconnects(t *testing.T) {
+	var mu sync.Mutex
+	var arrived []string
+	var frames atomic.Int32
+	s := serve(t, &server{answer: func(_ int, id uint32, _ byte, payload []byte) []byte {
+		if frames.Add(1)%10 == 0 {
+			return nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		// The value of the only record is between its length and its partition.
+		const before, after = 2 + 1 + 4 + 1 + 4 + 4 + 4, 4 + 8
+		arrived = append(arrived, string(payload[before:len(payload)-after]))
+		return frame(id, 0x81, placed(0))
+	}})
+	p, err := binary.NewPipelined(s.address, binary.WithInFlight(16))
+	require.NoError(t, err)
+	defer p.Close()
+	var futures []*binary.Future[[]binary.Placed]
+	for n := range int64(50) {
+		f, err := p.Send(t.Context(), numbered(n))
+		require.NoError(t, err)
+		futures = append(futures, f)
+	}
+	for _, f := range futures {
+		_, err := f.Wait(t.Context())
+		require.NoError(t, err)
+	}
+	// Repetitions come in order, too: what is new is always the next.
+	next := 0
+	mu.Lock()
+	defer mu.Unlock()
+	for _, value := range arrived {
+		if value == fmt.Sprint(next) {
+			next++
+		}
+	}
+	require.Equal(t, 50, next, arrived)
+}
+
+func TestClose(t *testing.T) {
+	s := serve(t, &server{silent: make(chan struct{}, 1)})
+	p, err := binary.NewPipelined(s.address)
+	require.NoError(t, err)
+	f, err := p.Send(t.Context(), one)
+	require.NoError(t, err)
+	<-s.silent
+	require.NoError(t, p.Close())
+	_, err = f.Wait(t.Context())
+	require.ErrorIs(t, err, binary.ErrClosed)
+	_, err = p.Send(t.Context(), one)
+	require.ErrorIs(t, err, binary.ErrClosed)
+
+	c, err := binary.New(s.address)
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	require.NoError(t, c.Close())
+	require.ErrorIs(t, c.Ping(t.Context()), binary.ErrClosed)
+}
+
+func TestInvalidRequestsAreNotSent(t *testing.T) {
+	s := serve(t, &server{})
+	c, err := binary.New(s.address)
+	require.NoError(t, err)
+	for _, p := range []binary.Produce{
+		{Topic: strings.Repeat("t", 250)},
+		{Topic: "t", Records: []binary.Record{{Partition: binary.To(-1)}}},
+		{Topic: "t", Records: []binary.Record{{Sequence: binary.Seq(-1 << 63)}}},
+	} {
+		_, err := c.Produce(t.Context(), p)
+		require.ErrorIs(t, err, binary.ErrInvalid)
+	}
+	_, err = c.Consume(t.Context(), binary.Consume{Topic: "t", Offset: -1})
+	require.ErrorIs(t, err, binary.ErrInvalid)
+	for _, option := range []binary.Option{binary.WithToken(strings.Repeat("x", 1025)), binary.WithAttempts(0), binary.WithInFlight(0), binary.WithDialer(nil)} {
+		_, err := binary.New(s.address, option)
+		require.ErrorIs(t, err, binary.ErrInvalid)
+	}
+	_, err = binary.New("nowhere")
+	require.ErrorIs(t, err, binary.ErrInvalid)
+	require.Zero(t, s.connections())
+}

@@ -46,7 +46,13 @@ func (s *Schemas) GetSchema(ctx context.Context, req *registryv1.GetSchemaReques
 	if err != nil {
 		return nil, err
 	}
-	return &registryv1.GetSchemaResponse{Schema: schemaOf(version)}, nil
+	found := schemaOf(version)
+	if req.GetSerialized() {
+		if found.Schema, err = s.catalog.Serialized(version); err != nil {
+			return nil, err
+		}
+	}
+	return &registryv1.GetSchemaResponse{Schema: found}, nil
 }
 
 // ListSchemas returns all schemas, or those of a subject.

@@ -207,7 +207,7 @@ func TestKeys(t *testing.T) {
 
 func (g *guarded) with(t *testing.T, header http.Header) answer {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+g.node.Doors()["http"]+"/topics", nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+g.node.Doors()["http"]+"/topics", nil)
 	require.NoError(t, err)
 	req.Header = header
 	req.Host = header.Get("Host")

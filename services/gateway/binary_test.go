@@ -36,7 +36,7 @@ func TestBinaryTLS(t *testing.T) {
 	address := s.service.BinaryAddr().String()
 	secure, err := tls.Dial("tcp", address, &tls.Config{RootCAs: a.pool, ServerName: "127.0.0.1"})
 	require.NoError(t, err)
-	defer secure.Close()
+	defer func() { require.NoError(t, secure.Close()) }()
 	require.NoError(t, helloAndPing(secure))
 
 	plain, err := net.Dial("tcp", address)

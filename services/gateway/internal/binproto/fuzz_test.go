@@ -106,7 +106,7 @@ func FuzzConnection(f *testing.F) {
 			IdleTimeout: time.Minute, WriteTimeout: time.Minute, HandshakeTimeout: time.Minute, BudgetTimeout: time.Minute,
 		}, Deps{Logger: slog.New(slog.DiscardHandler), Backend: nothing{}, Requests: requests, Answers: answers})
 		stream := &streamConn{in: bytes.NewReader(b)}
-		c := newConn(d, t.Context(), stream, addressOf(nil))
+		c := newConn(t.Context(), d, stream, addressOf(nil))
 		c.gzip = compressed
 		c.serve()
 		for out := stream.out.Bytes(); len(out) > 0; {

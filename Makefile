@@ -53,7 +53,7 @@ chaos: build ## Kill a real server at random moments under writers (CHAOS_TIME=6
 	CHAOS_TIME=$(CHAOS_TIME) SLUICE_BINARY=$(CURDIR)/bin/sluice go test -count 1 -timeout 60m -v $(ARGS) ./integration/chaos/...
 
 .PHONY: interop
-interop: build $(CACHE)/typescript/.installed $(CACHE)/python/.installed ## Have foreign programs read and write (needs java and mvn)
+interop: build $(CACHE)/typescript/.installed $(CACHE)/python/.installed $(CACHE)/serializers/.installed ## Have foreign programs read and write (needs java and mvn)
 	SLUICE_BINARY=$(CURDIR)/bin/sluice go test -count 1 -timeout 30m -v $(ARGS) ./integration/interop/...
 
 .PHONY: bench
@@ -130,6 +130,11 @@ $(CACHE)/typescript/.installed: tools/typescript/package.json tools/typescript/p
 	@mkdir -p $(CACHE)/typescript
 	cp tools/typescript/package.json tools/typescript/package-lock.json $(CACHE)/typescript
 	cd $(CACHE)/typescript && npm ci --silent
+	@touch $@
+
+$(CACHE)/serializers/.installed: tools/serializers/requirements.txt
+	python3 -m venv $(CACHE)/serializers
+	$(CACHE)/serializers/bin/python -m pip install --quiet --disable-pip-version-check -r tools/serializers/requirements.txt
 	@touch $@
 
 $(CACHE)/python/.installed: tools/python/requirements.txt

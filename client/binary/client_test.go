@@ -90,19 +90,19 @@ type requester interface {
 }
 
 // onBoth runs a test on each client.
-func onBoth(t *testing.T, make func() *server, test func(t *testing.T, c requester, s *server)) {
+func onBoth(t *testing.T, fresh func() *server, test func(t *testing.T, c requester, s *server)) {
 	t.Run("client", func(t *testing.T) {
-		s := serve(t, make())
+		s := serve(t, fresh())
 		c, err := binary.New(s.address, binary.WithAttempts(3))
 		require.NoError(t, err)
-		defer c.Close()
+		defer func() { require.NoError(t, c.Close()) }()
 		test(t, c, s)
 	})
 	t.Run("pipelined", func(t *testing.T) {
-		s := serve(t, make())
+		s := serve(t, fresh())
 		c, err := binary.NewPipelined(s.address, binary.WithAttempts(3))
 		require.NoError(t, err)
-		defer c.Close()
+		defer func() { require.NoError(t, c.Close()) }()
 		test(t, c, s)
 	})
 }
@@ -190,7 +190,7 @@ func TestNobodyListens(t *testing.T) {
 	require.NoError(t, err)
 	p, err := binary.NewPipelined(address, binary.WithAttempts(2))
 	require.NoError(t, err)
-	defer p.Close()
+	defer func() { require.NoError(t, p.Close()) }()
 	for _, c := range []requester{c, p} {
 		_, err := c.Produce(t.Context(), one)
 		var failed *binary.ConnectError
@@ -230,7 +230,7 @@ func TestPipelinedKeepsOrderOverReconnects(t *testing.T) {
 	}})
 	p, err := binary.NewPipelined(s.address, binary.WithInFlight(16))
 	require.NoError(t, err)
-	defer p.Close()
+	defer func() { require.NoError(t, p.Close()) }()
 	var futures []*binary.Future[[]binary.Placed]
 	for n := range int64(50) {
 		f, err := p.Send(t.Context(), numbered(n))

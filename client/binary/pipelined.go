@@ -96,7 +96,7 @@ func (p *Pipelined) Produce(ctx context.Context, r Produce) ([]Placed, error) {
 		return nil, err
 	}
 	placed, err := f.Wait(ctx)
-	if err != nil && err == ctx.Err() {
+	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil, f.call.unknown(err)
 	}
 	return placed, err

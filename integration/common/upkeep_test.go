@@ -136,3 +136,40 @@ func TestRunCompaction(t *testing.T) {
 		require.Equal(t, got, again)
 	})
 }
+
+// What a partition knows of its producers does not depend on the records that
+// compaction drops: a retry of them is still a duplicate, with its offset, also
+// after a restart; and readers pass by what is left of their batches.
+func TestProducersOutliveTheirRecords(t *testing.T) {
+	cluster.OnEach(t, cluster.Options{Flags: noPasses}, func(t *testing.T, s cluster.Server) {
+		api := connect(t, s.HTTP())
+		require.NoError(t, api.CreateTopic(t.Context(), "t", 1, map[string]any{"segment_bytes": 4096, "cleanup_policy": "compact"}))
+		for sequence := range 20 {
+			step{method: "POST", path: "/topics/t/produce", status: 200,
+				body: fmt.Sprintf(`{"producer_id":"p","records":[{"key":"k","value":"v%d","partition":0,"sequence":%d}]}`, sequence, sequence),
+				want: fmt.Sprintf(`{"results":[{"partition":0,"offset":%d}]}`, sequence)}.run(t, api)
+		}
+		fill(t, api, 30, 2)
+		key := "k"
+		_, err := api.Produce(t.Context(), "t", []httpapi.Record{{Key: &key, Value: "last", Partition: new(int)}})
+		require.NoError(t, err)
+		fill(t, api, 10, 2)
+		runPass(t, api, "compaction")
+		retry := func() {
+			t.Helper()
+			step{method: "POST", path: "/topics/t/produce", status: 200,
+				body: `{"producer_id":"p","records":[{"key":"k","value":"v19","partition":0,"sequence":19}]}`,
+				want: `{"results":[{"partition":0,"offset":19,"duplicate":true}]}`}.run(t, api)
+			page, err := api.Consume(t.Context(), "t", 0, 0)
+			require.NoError(t, err)
+			require.Less(t, len(page.Records), 10)
+			require.GreaterOrEqual(t, page.Records[0].Offset, int64(20))
+		}
+		retry()
+		require.NoError(t, s.Stop())
+		cluster.Start(t, s)
+		retry()
+		runPass(t, api, "compaction")
+		retry()
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -26,9 +27,12 @@ func target(t *testing.T) server {
 	s := server{os.Getenv("CONFORMANCE_HTTP"), os.Getenv("CONFORMANCE_BINARY"), os.Getenv("CONFORMANCE_TOKEN")}
 	if s.binary == "" {
 		s.binary = loopback.FreeAddress(t)
-		ours := cluster.NewInProcess(t, cluster.Options{Flags: []string{"--bind-binary", s.binary}})
+		ours := cluster.NewInProcess(t, cluster.Options{Flags: []string{"--bind-binary", s.binary, "--auth", "required"}})
 		cluster.Start(t, ours)
 		s.http = ours.HTTP()
+		secret, err := os.ReadFile(filepath.Join(ours.DataDir(), "bootstrap.key"))
+		require.NoError(t, err)
+		s.token = strings.TrimSpace(string(secret))
 	}
 	return s
 }

@@ -29,7 +29,7 @@ func TestProducerIdsSurviveAnOwnerAndAreNeverReused(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, given[other])
 	given[other] = true
-	for owner, id := range map[string]string{"": "x", "key_1": "", "key_3": strings.Repeat("x", 1025)} {
+	for owner, id := range map[string]string{"": "x", "key_1": "", "key_2": strings.Repeat("x", 1025)} {
 		_, err := a.resolve(owner, id)
 		require.Equal(t, errs.InvalidArgument, errs.KindOf(err), "%v", err)
 	}

@@ -88,7 +88,7 @@ func TestTLS(t *testing.T) {
 	for proto, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2.0": true} {
 		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: a.pool}, ForceAttemptHTTP2: http2}
 		client := &http.Client{Transport: transport}
-		req, err := http.NewRequestWithContext(t.Context(), "GET", "https://"+address+"/topics", nil)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+"/topics", nil)
 		require.NoError(t, err)
 		resp, err := client.Do(req)
 		require.NoError(t, err)

@@ -19,9 +19,9 @@ import (
 	"github.com/sluiceio/sluice/services/sluice"
 )
 
-// Who may call what, in the words of the document. Letters stand for keys: (o)ther
-// may write on a topic beside, (r)eader and (w)riter on the topics at hand,
-// (a)dmin is on *.
+// Who may call what, in the words of the document. Letters stand for keys: o may
+// write on a topic beside, r may read and w may write on the topics at hand, and a
+// is admin on *.
 const (
 	everybody = "orwa"
 	readers   = "rwa"

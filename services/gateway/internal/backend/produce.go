@@ -294,6 +294,10 @@ func divide(topic *picture.Topic, keyless func() int32, records []NewRecord, pla
 		}
 		if last == nil {
 			last = &share{partition: partition}
+			if len(shares) == 0 {
+				// Often it is the only one.
+				last.records = make([]int, 0, len(records)-i)
+			}
 			byPartition[partition] = last
 			shares = append(shares, last)
 		}

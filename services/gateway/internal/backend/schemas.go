@@ -38,13 +38,14 @@ func (b *Backend) registerSchema(ctx context.Context, req *registryv1.RegisterSc
 	return resp.GetSchema(), err
 }
 
-// SchemaByID returns a schema by its id. Ids are counted up, so that one exists
+// SchemaByID returns a schema by its id; serialized, a Protobuf schema is the base64
+// of a descriptor. Ids are counted up, so that one exists
 // is no secret; what it stands for is.
-func (b *Backend) SchemaByID(ctx context.Context, caller grants.Caller, id int32) (*registryv1.Schema, error) {
+func (b *Backend) SchemaByID(ctx context.Context, caller grants.Caller, id int32, serialized bool) (*registryv1.Schema, error) {
 	if id < 1 {
 		return nil, invalid("a schema's id must be 1 or more, got %d", id)
 	}
-	schema, err := b.getSchema(ctx, &registryv1.GetSchemaRequest{Id: id})
+	schema, err := b.getSchema(ctx, &registryv1.GetSchemaRequest{Id: id, Serialized: serialized})
 	if err != nil {
 		return nil, err
 	}
@@ -54,13 +55,15 @@ func (b *Backend) SchemaByID(ctx context.Context, caller grants.Caller, id int32
 // NewestVersion is the version number of a subject's newest version.
 const NewestVersion = -1
 
-// FindSchema returns a version of a subject; one that was deleted only if it is
-// asked for.
-func (b *Backend) FindSchema(ctx context.Context, caller grants.Caller, subject string, version int32, deleted bool) (*registryv1.Schema, error) {
-	if err := maySubject(caller, subject); err != nil {
+// FindSchema returns a version of a subject as it asks: one that was deleted only
+// if it is asked for.
+func (b *Backend) FindSchema(ctx context.Context, caller grants.Caller, req *registryv1.GetSchemaRequest) (*registryv1.Schema, error) {
+	if err := maySubject(caller, req.GetSubject()); err != nil {
 		return nil, err
 	}
-	return b.getSchema(ctx, &registryv1.GetSchemaRequest{Subject: subject, Version: version, IncludeDeleted: deleted})
+	// What was checked is the subject.
+	req.Id = 0
+	return b.getSchema(ctx, req)
 }
 
 func (b *Backend) getSchema(ctx context.Context, req *registryv1.GetSchemaRequest) (*registryv1.Schema, error) {

@@ -55,7 +55,7 @@ type conn struct {
 	backlog  backlog
 }
 
-func newConn(d *Door, ctx context.Context, accepted net.Conn, address netip.Addr) *conn {
+func newConn(ctx context.Context, d *Door, accepted net.Conn, address netip.Addr) *conn {
 	c := &conn{
 		door:    d,
 		net:     accepted,
@@ -286,7 +286,7 @@ func (c *conn) readTopic() ([]byte, error) {
 // readFull reads a part of the payload of known size.
 func (c *conn) readFull(b []byte, field string) error {
 	_, err := io.ReadFull(&c.payload, b)
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
+	if _, broken := errors.AsType[brokenError](err); err != nil && !broken && !errors.Is(err, errMalformed) {
 		return errMalformed.WithMessage("the payload ends within %s", field)
 	}
 	return err
@@ -339,7 +339,7 @@ func (c *conn) readBody(p *produce) error {
 		for len(p.body) < room {
 			n, err := c.payload.Read(p.body[len(p.body):room])
 			p.body = p.body[:len(p.body)+n]
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				return nil
 			}
 			if err != nil {
@@ -417,7 +417,7 @@ func (c *conn) consume(id uint32) error {
 	}
 	if n, err := c.payload.Read(c.head[:1]); n > 0 || err == nil {
 		return errMalformed.WithMessage("bytes follow max_bytes")
-	} else if err != io.EOF {
+	} else if !errors.Is(err, io.EOF) {
 		return err
 	}
 	read := parseConsume(c.rest[:], string(topic))

@@ -164,7 +164,7 @@ func (d *Door) take(ctx context.Context, accepted net.Conn) {
 		accepted.Close()
 		return
 	}
-	c := newConn(d, ctx, accepted, address)
+	c := newConn(ctx, d, accepted, address)
 	d.mu.Lock()
 	d.mu.open[c] = struct{}{}
 	d.mu.Unlock()

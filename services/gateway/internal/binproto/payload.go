@@ -79,7 +79,7 @@ func (p *payload) inflate() error {
 
 // blame tells a connection that broke from a stream that is no gzip.
 func (p *payload) blame(err error) error {
-	if err == nil || err == io.EOF {
+	if err == nil || errors.Is(err, io.EOF) {
 		return err
 	}
 	if _, ok := errors.AsType[brokenError](err); ok {
@@ -112,9 +112,6 @@ func (p *payload) discard() error {
 	}
 	return nil
 }
-
-// arrived says whether all of the frame is here, so that reading it cannot wait.
-func (p *payload) arrived() bool { return p.left <= len(p.in.unread) }
 
 // inflaters take some 40 KiB each.
 var inflaters sync.Pool

@@ -49,7 +49,7 @@ func (p *produce) release() {
 	if cap(p.records) > maxPooledRecords {
 		return
 	}
-	clear(p.records)
+	// Not cleared: what it points to is pooled as this is, and goes with it.
 	p.records = p.records[:0]
 	produces.Put(p)
 }

@@ -52,7 +52,7 @@ func (s *Schemas) ListSchemas(ctx context.Context, _ *schemav1.ListSchemasReques
 
 // GetSchema returns a schema by its id.
 func (s *Schemas) GetSchema(ctx context.Context, req *schemav1.GetSchemaRequest) (*schemav1.GetSchemaResponse, error) {
-	schema, err := s.backend.SchemaByID(ctx, callerOf(ctx), req.GetId())
+	schema, err := s.backend.SchemaByID(ctx, callerOf(ctx), req.GetId(), false)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (s *Schemas) GetSchema(ctx context.Context, req *schemav1.GetSchemaRequest)
 
 // GetLatestSchema returns the newest version of a subject.
 func (s *Schemas) GetLatestSchema(ctx context.Context, req *schemav1.GetLatestSchemaRequest) (*schemav1.GetLatestSchemaResponse, error) {
-	schema, err := s.backend.FindSchema(ctx, callerOf(ctx), req.GetSubject(), backend.NewestVersion, false)
+	schema, err := s.backend.FindSchema(ctx, callerOf(ctx), &registryv1.GetSchemaRequest{Subject: req.GetSubject(), Version: backend.NewestVersion})
 	if err != nil {
 		return nil, err
 	}

@@ -100,8 +100,11 @@ func (x *exchange) byID() (*registryv1.Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return x.backend.SchemaByID(x.ctx, x.caller, id)
+	return x.backend.SchemaByID(x.ctx, x.caller, id, x.serialized())
 }
+
+// serialized says whether a Protobuf schema is wanted as a descriptor.
+func (x *exchange) serialized() bool { return x.URL.Query().Get("format") == "serialized" }
 
 func schemaByID(x *exchange) (any, error) {
 	s, err := x.byID()
@@ -165,7 +168,9 @@ func (x *exchange) find() (*registryv1.Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return x.backend.FindSchema(x.ctx, x.caller, x.subject(), number, x.flag("deleted"))
+	return x.backend.FindSchema(x.ctx, x.caller, &registryv1.GetSchemaRequest{
+		Subject: x.subject(), Version: number, IncludeDeleted: x.flag("deleted"), Serialized: x.serialized(),
+	})
 }
 
 func version(x *exchange) (any, error) {

@@ -53,6 +53,8 @@ type Catalog struct {
 	watcher *lease.Watcher
 	// Closed when the rows have been read once.
 	known chan struct{}
+	// How long all texts may be together.
+	maxBytes int
 
 	// Only apply, which is called by one goroutine, uses these.
 
@@ -67,10 +69,11 @@ type Catalog struct {
 // New returns a catalog that knows nothing before Run.
 func New(etcd *clientv3.Client, logger *slog.Logger) *Catalog {
 	c := &Catalog{
-		etcd:    etcd,
-		logger:  logger,
-		watcher: lease.NewWatcher(etcd, prefix, logger),
-		known:   make(chan struct{}),
+		etcd:     etcd,
+		logger:   logger,
+		watcher:  lease.NewWatcher(etcd, prefix, logger),
+		known:    make(chan struct{}),
+		maxBytes: maxBytes,
 	}
 	c.picture.Store(&picture{})
 	return c

@@ -326,3 +326,22 @@ func TestBadDrafts(t *testing.T) {
 	largest := draft(strings.Repeat("ü", 255), `{"title":"`+strings.Repeat("s", schema.MaxBytes-12)+`"}`)
 	register(t, c, largest)
 }
+
+func TestFull(t *testing.T) {
+	c, _ := open(t, etcdtest.Start(t))
+	c.SetMaxBytes(10)
+	register(t, c, draft("a", "{}      "))
+	register(t, c, draft("b", "{}"))
+	_, err := c.Register(t.Context(), draft("c", "{}"))
+	require.ErrorIs(t, err, catalog.ErrFull)
+	// What is there is still found.
+	register(t, c, draft("b", " {} "))
+	// Hidden schemas still take room.
+	_, err = c.Delete(t.Context(), "b", 0, false)
+	require.NoError(t, err)
+	_, err = c.Register(t.Context(), draft("c", "{}"))
+	require.ErrorIs(t, err, catalog.ErrFull)
+	_, err = c.Delete(t.Context(), "b", 0, true)
+	require.NoError(t, err)
+	register(t, c, draft("c", "{}"))
+}

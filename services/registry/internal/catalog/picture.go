@@ -22,6 +22,8 @@ type picture struct {
 	lastID   int32
 	subjects map[string]*subject
 	byID     map[int32]Version
+	// Of all texts.
+	bytes int
 }
 
 // A subject is its row and its versions, hidden ones too, in order.
@@ -56,6 +58,7 @@ func pictureOf(
 			p.byID[row.GetId()] = v
 		}
 		p.lastID = max(p.lastID, row.GetId())
+		p.bytes += len(row.GetSchema())
 	}
 	for _, s := range p.subjects {
 		slices.SortFunc(s.versions, func(a, b Version) int { return int(a.GetVersion() - b.GetVersion()) })

@@ -35,6 +35,19 @@ func (c *Catalog) ByID(ctx context.Context, id int32) (Version, error) {
 	return Version{}, ErrUnknownSchema.WithMessage("there is no schema with id %d", id)
 }
 
+// Serialized returns the text of a version; of a Protobuf schema the base64 of a
+// FileDescriptorProto, however it was registered.
+func (c *Catalog) Serialized(v Version) (string, error) {
+	if schema.Type(v.GetType()) != schema.Protobuf {
+		return v.GetSchema(), nil
+	}
+	parsed, err := c.picture.Load().parseVersion(v)
+	if err != nil {
+		return "", err
+	}
+	return parsed.Serialized()
+}
+
 // Find returns a version of a subject, or its Newest. ErrUnknownSubject,
 // ErrUnknownVersion.
 func (c *Catalog) Find(ctx context.Context, subject string, number int32, deleted bool) (Version, error) {

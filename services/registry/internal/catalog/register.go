@@ -17,6 +17,10 @@ import (
 // maxSubject is how many characters a subject may have.
 const maxSubject = 255
 
+// maxBytes is how long all texts may be together: every registry has them in
+// memory, and a list of all must fit into a message.
+const maxBytes = 48 << 20
+
 // maxFaults is how many faults an error tells of.
 const maxFaults = 10
 
@@ -24,6 +28,7 @@ const maxFaults = 10
 var (
 	ErrSubject      = errs.New(errs.InvalidArgument, "INVALID_SUBJECT", "the subject is invalid")
 	ErrIncompatible = errs.New(errs.FailedPrecondition, "INCOMPATIBLE_SCHEMA", "the schema is incompatible")
+	ErrFull         = errs.New(errs.FailedPrecondition, "REGISTRY_FULL", "the registry is full")
 	ErrReadOnly     = errs.New(errs.FailedPrecondition, "SUBJECT_READ_ONLY", "the subject is read-only")
 )
 
@@ -45,7 +50,7 @@ func checkSubject(name string) error {
 }
 
 // Register adds a version, or finds the schema in the subject. ErrSubject,
-// ErrReadOnly, ErrIncompatible, schema.ErrInvalid.
+// ErrReadOnly, ErrIncompatible, ErrFull, schema.ErrInvalid.
 func (c *Catalog) Register(ctx context.Context, d Draft) (Version, error) {
 	if err := checkSubject(d.Subject); err != nil {
 		return Version{}, err
@@ -55,7 +60,7 @@ func (c *Catalog) Register(ctx context.Context, d Draft) (Version, error) {
 		if err != nil {
 			return Version{}, err
 		}
-		v, found, err := p.decide(d)
+		v, found, err := p.decide(d, c.maxBytes)
 		if err != nil || found {
 			return v, err
 		}
@@ -71,7 +76,7 @@ func (c *Catalog) Register(ctx context.Context, d Draft) (Version, error) {
 
 // decide returns the version that has a draft's schema, or the one that it
 // becomes.
-func (p *picture) decide(d Draft) (v Version, found bool, err error) {
+func (p *picture) decide(d Draft, maxBytes int) (v Version, found bool, err error) {
 	if p.mode(d.Subject) == ReadOnly {
 		return Version{}, false, ErrReadOnly.WithMessage("subject %q is read-only", d.Subject)
 	}
@@ -89,6 +94,9 @@ func (p *picture) decide(d Draft) (v Version, found bool, err error) {
 	}
 	if !verdict.Compatible() {
 		return Version{}, false, ErrIncompatible.WithMessage("%s", describe(verdict))
+	}
+	if p.bytes+len(d.Text) > maxBytes {
+		return Version{}, false, ErrFull.WithMessage("all schemas together have at most %d bytes; delete some for good", maxBytes)
 	}
 	row := &persistv1.SchemaRow{
 		Id:          p.lastID + 1,

@@ -13,16 +13,39 @@ type Schemas struct {
 	registryv1.UnimplementedSchemaServiceServer
 
 	catalog *catalog.Catalog
+	// Has an element for each request that reads schemas and compares them.
+	comparing chan struct{}
 }
 
+// maxComparing is how many requests compare schemas at once. A comparison is
+// bounded, but may keep a core busy for a while, and whoever may read can ask for
+// one.
+const maxComparing = 2
+
 // NewSchemas returns the handler.
-func NewSchemas(c *catalog.Catalog) *Schemas { return &Schemas{catalog: c} }
+func NewSchemas(c *catalog.Catalog) *Schemas {
+	return &Schemas{catalog: c, comparing: make(chan struct{}, maxComparing)}
+}
+
+// turn waits until a request may compare schemas; done ends its turn.
+func (s *Schemas) turn(ctx context.Context) (done func(), err error) {
+	select {
+	case s.comparing <- struct{}{}:
+		return func() { <-s.comparing }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
 
 // RegisterSchema adds a version, or finds it.
 func (s *Schemas) RegisterSchema(ctx context.Context, req *registryv1.RegisterSchemaRequest) (*registryv1.RegisterSchemaResponse, error) {
+	done, err := s.turn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	draft := draftOf(req.GetSubject(), req.GetType(), req.GetSchema(), req.GetReferences())
 	var version catalog.Version
-	var err error
 	if req.GetLookupOnly() {
 		version, err = s.catalog.Lookup(ctx, draft, req.GetIncludeDeleted())
 	} else {
@@ -46,7 +69,13 @@ func (s *Schemas) GetSchema(ctx context.Context, req *registryv1.GetSchemaReques
 	if err != nil {
 		return nil, err
 	}
-	return &registryv1.GetSchemaResponse{Schema: schemaOf(version)}, nil
+	found := schemaOf(version)
+	if req.GetSerialized() {
+		if found.Schema, err = s.catalog.Serialized(version); err != nil {
+			return nil, err
+		}
+	}
+	return &registryv1.GetSchemaResponse{Schema: found}, nil
 }
 
 // ListSchemas returns all schemas, or those of a subject.
@@ -64,6 +93,11 @@ func (s *Schemas) ListSchemas(ctx context.Context, req *registryv1.ListSchemasRe
 
 // CheckSchema tells whether a schema could be registered.
 func (s *Schemas) CheckSchema(ctx context.Context, req *registryv1.CheckSchemaRequest) (*registryv1.CheckSchemaResponse, error) {
+	done, err := s.turn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	draft := draftOf(req.GetSubject(), req.GetType(), req.GetSchema(), req.GetReferences())
 	verdict, err := s.catalog.Check(ctx, draft, req.GetVersion())
 	if err != nil {

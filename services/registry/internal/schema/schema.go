@@ -100,6 +100,15 @@ func (src Source) byName() map[string]string {
 	return imports
 }
 
+// Serialized returns a Protobuf schema as the base64 of a FileDescriptorProto, and
+// nothing for others.
+func (s *Schema) Serialized() (string, error) {
+	if form, ok := s.form.(*protoschema.Schema); ok {
+		return form.Serialized()
+	}
+	return "", nil
+}
+
 // Accepts returns what stands against reading with s what was written with
 // another schema: nothing when it can be read. Each text names the newer of the
 // two by word.

@@ -26,6 +26,9 @@ type produceFlags struct {
 	batchRecords int
 	batchBytes   int
 	maxLineBytes int
+
+	producerID    string
+	firstSequence int64
 }
 
 func newProduce() *cobra.Command {
@@ -36,7 +39,10 @@ func newProduce() *cobra.Command {
 		Long: "Appends one record for each VALUE, or else for each line of --file or of\n" +
 			"standard input. Lines are sent in batches, one after the other, so they keep\n" +
 			"their order; a batch is what could be read without waiting. The command\n" +
-			"returns when all records are on disk.",
+			"returns when all records are on disk.\n\n" +
+			"With --producer-id the records are numbered, from --first-sequence on, and a\n" +
+			"request that is not answered is sent again, as long as --timeout, without\n" +
+			"writing anything twice.",
 		Example: "  sluice produce orders checkout signup\n" +
 			"  sluice produce orders --key user-1 checkout\n" +
 			"  sluice produce orders --file events.txt --key-separator :\n" +
@@ -53,6 +59,8 @@ func newProduce() *cobra.Command {
 	f.IntVar(&flags.batchRecords, "batch-records", 1000, "most records in one request")
 	f.IntVar(&flags.batchBytes, "batch-bytes", 1<<20, "most bytes in one request, unless one record is larger")
 	f.IntVar(&flags.maxLineBytes, "max-line-bytes", 8<<20, "longest line to accept")
+	f.StringVar(&flags.producerID, "producer-id", "", "number the records of this idempotent producer; needs --partition")
+	f.Int64Var(&flags.firstSequence, "first-sequence", 0, "sequence of the first record of --producer-id")
 	output := registerChoice(command, "output", "o", "what to show: a summary on standard error, or the place of each record as JSON lines", "text", "json")
 	command.MarkFlagsMutuallyExclusive("key", "key-separator")
 	command.RunE = func(command *cobra.Command, args []string) error {
@@ -71,6 +79,8 @@ func (f *produceFlags) validate(values []string) error {
 		return usagef("--batch-bytes %d: must be 1 or more", f.batchBytes)
 	case f.maxLineBytes < 1:
 		return usagef("--max-line-bytes %d: must be 1 or more", f.maxLineBytes)
+	case f.firstSequence < 0:
+		return usagef("--first-sequence %d: must be 0 or more", f.firstSequence)
 	}
 	return nil
 }
@@ -78,6 +88,16 @@ func (f *produceFlags) validate(values []string) error {
 func runProduce(command *cobra.Command, flags *produceFlags, topic string, values []string, results bool) error {
 	if err := flags.validate(values); err != nil {
 		return err
+	}
+	var sequences *sequencer
+	if changed := command.Flags().Changed; changed("producer-id") {
+		if !changed("partition") {
+			return usagef("--producer-id needs --partition: each partition has a sequence of its own")
+		}
+		sequences = &sequencer{producer: flags.producerID, next: flags.firstSequence, patience: flags.timeout}
+		flags.batchRecords = min(flags.batchRecords, knownSequences)
+	} else if changed("first-sequence") {
+		return usagef("--first-sequence needs --producer-id")
 	}
 	shape := recordShape{keySeparator: []byte(flags.keySeparator)}
 	if command.Flags().Changed("key") {
@@ -120,6 +140,7 @@ func runProduce(command *cobra.Command, flags *produceFlags, topic string, value
 		bar:     bar,
 		last:    map[int32]int64{},
 		started: time.Now(),
+		numbers: sequences,
 	}
 	if results {
 		run.results = newLineEncoder(command.OutOrStdout())
@@ -180,6 +201,8 @@ type production struct {
 	bar     progress
 	results *lineEncoder
 	started time.Time
+	// numbers is nil without a producer.
+	numbers *sequencer
 
 	// What was acknowledged.
 	records int
@@ -235,7 +258,7 @@ func (p *production) send(ctx context.Context, b batch) error {
 	if len(b.records) == 0 {
 		return nil
 	}
-	response, err := call(ctx, p.server, p.server.log.Produce, &logv1.ProduceRequest{Topic: p.topic, Records: b.records})
+	response, err := p.request(ctx, &logv1.ProduceRequest{Topic: p.topic, Records: b.records})
 	if err != nil {
 		if ambiguous(err) {
 			return fmt.Errorf("%w; not known whether it was written: %s", err, count(len(b.records), "record"))
@@ -257,6 +280,13 @@ func (p *production) send(ctx context.Context, b batch) error {
 		return p.results.flush()
 	}
 	return nil
+}
+
+func (p *production) request(ctx context.Context, request *logv1.ProduceRequest) (*logv1.ProduceResponse, error) {
+	if p.numbers == nil {
+		return call(ctx, p.server, p.server.log.Produce, request)
+	}
+	return p.numbers.send(ctx, p.server, request)
 }
 
 type producedView struct {

@@ -91,6 +91,9 @@ func greet(out io.Writer, node *sluice.Node, cfg sluice.Config) {
 	if grpc := doors["grpc"]; grpc != "" {
 		fmt.Fprintf(out, "  gRPC       %s\n", grpc)
 	}
+	if binary := doors["binary"]; binary != "" {
+		fmt.Fprintf(out, "  binary     %s\n", binary)
+	}
 	http := doors["http"]
 	if http == "" {
 		return

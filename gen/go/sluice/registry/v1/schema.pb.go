@@ -367,8 +367,11 @@ type GetSchemaRequest struct {
 	Version int32 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
 	// Also a version that was deleted, but not for good.
 	IncludeDeleted bool `protobuf:"varint,4,opt,name=include_deleted,json=includeDeleted,proto3" json:"include_deleted,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// A Protobuf schema as the base64 of a FileDescriptorProto, however it was
+	// registered.
+	Serialized    bool `protobuf:"varint,5,opt,name=serialized,proto3" json:"serialized,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetSchemaRequest) Reset() {
@@ -425,6 +428,13 @@ func (x *GetSchemaRequest) GetVersion() int32 {
 func (x *GetSchemaRequest) GetIncludeDeleted() bool {
 	if x != nil {
 		return x.IncludeDeleted
+	}
+	return false
+}
+
+func (x *GetSchemaRequest) GetSerialized() bool {
+	if x != nil {
+		return x.Serialized
 	}
 	return false
 }
@@ -1046,12 +1056,15 @@ const file_sluice_registry_v1_schema_proto_rawDesc = "" +
 	"lookupOnly\x12'\n" +
 	"\x0finclude_deleted\x18\x06 \x01(\bR\x0eincludeDeleted\"L\n" +
 	"\x16RegisterSchemaResponse\x122\n" +
-	"\x06schema\x18\x01 \x01(\v2\x1a.sluice.registry.v1.SchemaR\x06schema\"\x7f\n" +
+	"\x06schema\x18\x01 \x01(\v2\x1a.sluice.registry.v1.SchemaR\x06schema\"\x9f\x01\n" +
 	"\x10GetSchemaRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x05R\x02id\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\tR\asubject\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x05R\aversion\x12'\n" +
-	"\x0finclude_deleted\x18\x04 \x01(\bR\x0eincludeDeleted\"G\n" +
+	"\x0finclude_deleted\x18\x04 \x01(\bR\x0eincludeDeleted\x12\x1e\n" +
+	"\n" +
+	"serialized\x18\x05 \x01(\bR\n" +
+	"serialized\"G\n" +
 	"\x11GetSchemaResponse\x122\n" +
 	"\x06schema\x18\x01 \x01(\v2\x1a.sluice.registry.v1.SchemaR\x06schema\"W\n" +
 	"\x12ListSchemasRequest\x12\x18\n" +

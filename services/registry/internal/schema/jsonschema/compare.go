@@ -12,7 +12,7 @@ import (
 
 const (
 	// maxSteps is how much work a comparison may be: the ways of a schema multiply.
-	maxSteps = 50_000
+	maxSteps = 100_000
 	// maxPath is how deep into documents a comparison goes.
 	maxPath = 100
 	// maxFound is how many faults are gathered.
@@ -23,11 +23,12 @@ const (
 // another one. Word, "new" or "old", says which of them the reading one is.
 func Compare(written, reading *Schema, word string) []string {
 	c := &comparison{
-		word: word,
-		ids:  make(map[*js.Schema]uint32),
-		memo: make(map[string]bool),
-		open: make(map[string]claim),
-		low:  math.MaxInt,
+		word:  word,
+		ids:   make(map[*js.Schema]uint32),
+		memo:  make(map[string]bool),
+		equal: make(map[pair]bool),
+		open:  make(map[string]claim),
+		low:   math.MaxInt,
 	}
 	before, after := []*js.Schema{written.root}, []*js.Schema{reading.root}
 	if !c.implies(known(before, before), reading.root, nil, false) && len(c.faults) == 0 {
@@ -44,6 +45,8 @@ type comparison struct {
 	ids   map[*js.Schema]uint32
 	// What was shown, and what could not be.
 	memo map[string]bool
+	// Which schemas are the same.
+	equal map[pair]bool
 	// What is being shown. A claim that comes up again deeper in the document
 	// holds: documents end, so its proof is one by induction.
 	open map[string]claim
@@ -80,6 +83,19 @@ func (c *comparison) fault(at path, format string, args ...any) bool {
 		c.faults = append(c.faults, text)
 	}
 	return false
+}
+
+// among says whether a schema is the same as one of some.
+func (c *comparison) among(schemas []*js.Schema, one *js.Schema) bool {
+	return slices.ContainsFunc(schemas, func(s *js.Schema) bool {
+		p := pair{s, one}
+		equal, known := c.equal[p]
+		if !known {
+			equal = same(s, one)
+			c.equal[p] = equal
+		}
+		return equal
+	})
 }
 
 // key tells claims apart.
@@ -148,7 +164,7 @@ func (c *comparison) implies(p premise, goal *js.Schema, at path, quiet bool) bo
 
 func (c *comparison) show(p premise, goal *js.Schema, at path, quiet bool) bool {
 	k := p.kinds()
-	if k == 0 || trivial(goal) || slices.ContainsFunc(p.facts, func(s *js.Schema) bool { return same(s, goal) }) {
+	if k == 0 || trivial(goal) || c.among(p.facts, goal) {
 		return true
 	}
 	if values, ok := p.values(); ok {

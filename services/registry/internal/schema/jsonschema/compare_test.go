@@ -1,6 +1,8 @@
 package jsonschema_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -253,5 +255,25 @@ func TestCompare(t *testing.T) {
 			require.Equal(t, none(), jsonschema.Compare(before, before, "new"), "itself")
 			require.Equal(t, none(), jsonschema.Compare(after, after, "new"), "itself")
 		})
+	}
+}
+
+// TestManyAlternatives: a union of events gets one more.
+func TestManyAlternatives(t *testing.T) {
+	union := func(n int, tagged bool) string {
+		var all []string
+		for i := range n {
+			tag := "{}"
+			if tagged {
+				tag = fmt.Sprintf(`{"const":"kind-%d"}`, i)
+			}
+			all = append(all, fmt.Sprintf(`{"type":"object","properties":{"kind":%s,"of-%d":{"type":"integer"}},"required":["kind","of-%[2]d"],"additionalProperties":false}`, tag, i))
+		}
+		return `{"oneOf":[` + strings.Join(all, ",") + `]}`
+	}
+	for _, tagged := range []bool{true, false} {
+		before, after := parse(t, union(40, tagged)), parse(t, union(41, tagged))
+		require.Empty(t, jsonschema.Compare(before, after, "new"))
+		require.NotEmpty(t, jsonschema.Compare(after, before, "new"))
 	}
 }

@@ -355,37 +355,37 @@ func (w writer) object(all []object, depth int) any {
 func TestAcceptedIsValid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before := drawDocument(t)
-		after := any(before)
-		for range rapid.IntRange(1, 3).Draw(t, "changes") {
-			after = mutate(t, after, 3)
-		}
-		if m, ok := after.(object); ok && m["$defs"] == nil {
-			m["$defs"] = before["$defs"]
-		}
-		oldText, newText := text(t, before), text(t, after)
+		oldText := text(t, before)
 		older, err := jsonschema.Parse(oldText, nil)
 		if err != nil {
 			t.Skip("no schema")
 		}
-		newer, err := jsonschema.Parse(newText, nil)
-		if err != nil {
-			t.Skip("no schema")
-		}
-		if len(jsonschema.Compare(older, newer, "new")) > 0 {
-			t.Skip("refused")
-		}
-		oldSchema, newSchema := compile(t, oldText), compile(t, newText)
+		oldSchema := compile(t, oldText)
 		w := writer{t, before["$defs"].(object)}
-		for range 10 {
-			document := w.value([]any{before}, 4)
-			out := text(t, document)
-			decoded, err := js.UnmarshalJSON(strings.NewReader(out))
-			require.NoError(t, err)
-			if oldSchema.Validate(decoded) != nil {
+		for range 5 {
+			after := any(before)
+			for range rapid.IntRange(1, 3).Draw(t, "changes") {
+				after = mutate(t, after, 3)
+			}
+			if m, ok := after.(object); ok && m["$defs"] == nil {
+				m["$defs"] = before["$defs"]
+			}
+			newText := text(t, after)
+			newer, err := jsonschema.Parse(newText, nil)
+			if err != nil || len(jsonschema.Compare(older, newer, "new")) > 0 {
 				continue
 			}
-			if err := newSchema.Validate(decoded); err != nil {
-				t.Fatalf("%s\nwas written with %s\nand is not valid under %s\n%v", out, oldText, newText, err)
+			newSchema := compile(t, newText)
+			for range 5 {
+				out := text(t, w.value([]any{before}, 4))
+				document, err := js.UnmarshalJSON(strings.NewReader(out))
+				require.NoError(t, err)
+				if oldSchema.Validate(document) != nil {
+					continue
+				}
+				if err := newSchema.Validate(document); err != nil {
+					t.Fatalf("%s\nwas written with %s\nand is not valid under %s\n%v", out, oldText, newText, err)
+				}
 			}
 		}
 	})

@@ -209,7 +209,7 @@ func (f *proof) excludes(s *js.Schema) bool {
 // empty shows that a premise has no value. It looks only so deep.
 func (f *proof) empty(p premise, deep int) bool {
 	k := p.kinds()
-	if k == 0 {
+	if k == 0 || slices.ContainsFunc(p.nots, func(not *js.Schema) bool { return f.among(p.facts, not) }) {
 		return true
 	}
 	if f.steps++; deep == 0 || f.steps > maxSteps {

@@ -130,11 +130,16 @@ func (l loader) Load(url string) (any, error) {
 	if document, ok := l[strings.TrimPrefix(url, base)]; ok {
 		return document, nil
 	}
-	// A schema with an $id resolves names beside itself.
-	for name, document := range l {
-		if strings.HasSuffix(url, "/"+name) {
-			return document, nil
+	// A schema with an $id resolves names beside itself. Of two names that fit, the
+	// longer one says more.
+	best := ""
+	for name := range l {
+		if strings.HasSuffix(url, "/"+name) && len(name) > len(best) {
+			best = name
 		}
+	}
+	if best != "" {
+		return l[best], nil
 	}
 	return nil, errors.New("it is not among the references of the schema")
 }

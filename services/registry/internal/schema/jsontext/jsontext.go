@@ -17,6 +17,9 @@ const (
 	maxDepth = 200
 	// maxNodes is how many values a schema's JSON may have.
 	maxNodes = 200_000
+	// maxSchemas is how many of them may be objects or booleans, each of which may
+	// be a schema. Compiling JSON Schemas takes time by the square of it.
+	maxSchemas = 20_000
 	// maxDigits and maxExponent bound numbers: 1e999999999 has nine digits here
 	// and a billion once it is computed with.
 	maxDigits   = 100
@@ -34,15 +37,24 @@ func Decode(text string) (any, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("it is no JSON: something follows the first value")
 	}
-	nodes := maxNodes
-	return document, bounded(document, maxDepth, &nodes)
+	return document, (&bounds{nodes: maxNodes, schemas: maxSchemas}).check(document, maxDepth)
 }
 
-func bounded(value any, depth int, nodes *int) error {
-	if *nodes--; *nodes < 0 {
-		return fmt.Errorf("it has more than %d values", maxNodes)
+// bounds are how much of a document may still come.
+type bounds struct{ nodes, schemas int }
+
+func (b *bounds) check(value any, depth int) error {
+	switch value.(type) {
+	case bool, map[string]any:
+		b.schemas--
 	}
-	if depth == 0 {
+	b.nodes--
+	switch {
+	case b.schemas < 0:
+		return fmt.Errorf("it has more than %d objects and booleans", maxSchemas)
+	case b.nodes < 0:
+		return fmt.Errorf("it has more than %d values", maxNodes)
+	case depth == 0:
 		return fmt.Errorf("it is nested deeper than %d", maxDepth)
 	}
 	switch v := value.(type) {
@@ -50,13 +62,13 @@ func bounded(value any, depth int, nodes *int) error {
 		return boundedNumber(string(v))
 	case []any:
 		for _, element := range v {
-			if err := bounded(element, depth-1, nodes); err != nil {
+			if err := b.check(element, depth-1); err != nil {
 				return err
 			}
 		}
 	case map[string]any:
 		for _, field := range v {
-			if err := bounded(field, depth-1, nodes); err != nil {
+			if err := b.check(field, depth-1); err != nil {
 				return err
 			}
 		}

@@ -73,12 +73,25 @@ func Parse(text string, imports map[string]string) (*Schema, error) {
 		return nil, errors.New(strings.ReplaceAll(err.Error(), root, "schema"))
 	}
 	s := &Schema{file: compiled[0]}
-	plain := protodesc.ToFileDescriptorProto(s.file)
-	plain.Name, plain.SourceCodeInfo = nil, nil
-	if s.canonical, err = (proto.MarshalOptions{Deterministic: true}).Marshal(plain); err != nil {
+	if s.canonical, err = s.descriptor(nil); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// descriptor is the schema as a FileDescriptorProto of a file with a name.
+func (s *Schema) descriptor(name *string) ([]byte, error) {
+	file := protodesc.ToFileDescriptorProto(s.file)
+	file.Name, file.SourceCodeInfo = name, nil
+	return proto.MarshalOptions{Deterministic: true}.Marshal(file)
+}
+
+// Serialized returns the schema as some serializers want it: the base64 of a
+// FileDescriptorProto.
+func (s *Schema) Serialized() (string, error) {
+	name := "default.proto"
+	binary, err := s.descriptor(&name)
+	return base64.StdEncoding.EncodeToString(binary), err
 }
 
 func source(name, text string) (protocompile.SearchResult, error) {
@@ -88,6 +101,7 @@ func source(name, text string) (protocompile.SearchResult, error) {
 			return protocompile.SearchResult{}, fmt.Errorf("no FileDescriptorProto: %w", err)
 		}
 		file.Name = &name
+		complete(file.GetMessageType(), file.GetExtension())
 		return protocompile.SearchResult{Proto: file}, nil
 	}
 	depth := 0

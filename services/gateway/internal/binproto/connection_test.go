@@ -107,7 +107,7 @@ func TestThirtyTwoRequestsAtOnce(t *testing.T) {
 	open := g.close(t, "t")
 	c := d.join(t, "", 0)
 	for range 33 {
-		c.ask(consume, reading("t", 0))
+		c.ask(consume, str16("t")+u32(0)+u64(0)+u32(1)+u32(1))
 	}
 	require.Eventually(t, func() bool { return g.inside() == 32 }, eventually, tick)
 	// Another connection is not held up.
@@ -229,6 +229,7 @@ func TestIdleTimeout(t *testing.T) {
 	c.ask(produce, records("t", val("x")))
 	d.join(t, "", 0).over()
 	d.join(t, "", 0).over()
+	c.alive()
 	open()
 	require.Equal(t, placed(0), c.next().payload)
 	c.over()

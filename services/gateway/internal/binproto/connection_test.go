@@ -137,7 +137,7 @@ func TestBytesOfOneConnection(t *testing.T) {
 	}
 	c.alive()
 	// The third is not read, and nothing behind it.
-	go c.conn.Write(append(frame{7, produce, records("t", val("x"))}.bytes(false), frame{8, ping, ""}.bytes(false)...))
+	c.send(append(frame{7, produce, records("t", val("x"))}.bytes(false), frame{8, ping, ""}.bytes(false)...))
 	require.NoError(t, c.conn.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
 	_, err := c.conn.Read(make([]byte, 1))
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)

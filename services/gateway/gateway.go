@@ -204,6 +204,9 @@ const (
 	binaryWrite = 10 * time.Second
 	// binaryHandshake is how long its handshake may take.
 	binaryHandshake = 10 * time.Second
+	// binaryConnection is how many bytes one of its connections may have under way:
+	// 32 requests of 1 MiB.
+	binaryConnection = 32 << 20
 	// binaryBudget is how long its requests wait for others to leave room.
 	binaryBudget = 5 * time.Second
 )
@@ -213,6 +216,7 @@ func binaryConfig(cfg Config) binproto.Config {
 		MaxPayloadBytes:       int(cfg.MaxRequestBodyBytes),
 		MaxRecords:            apijson.MaxElements,
 		MaxFetchBytes:         cfg.MaxFetchBytes,
+		ConnectionBytes:       binaryConnection,
 		ConnectionsPerAddress: cfg.BinaryMaxConnectionsPerIP,
 		IdleTimeout:           cfg.BinaryIdleTimeout,
 		WriteTimeout:          binaryWrite,

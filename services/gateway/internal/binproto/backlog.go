@@ -5,13 +5,10 @@ import (
 	"sync"
 )
 
-// maxBacklog is how many bytes of answers to reads one connection may have under
-// way, unless it is one answer alone: as much as 32 requests of 1 MiB. Of larger
-// ones fewer run at once.
-const maxBacklog = 32 << 20
-
-// A backlog counts the bytes of answers that a client has not taken yet.
+// A backlog counts bytes that one connection has under way, so that no connection
+// takes all that is there for all: of large requests fewer than 32 run at once.
 type backlog struct {
+	most int64
 	// Gets a value when there is room. Capacity 1: one goroutine waits.
 	room chan struct{}
 
@@ -21,12 +18,12 @@ type backlog struct {
 	}
 }
 
-// enter waits until there is room for an answer, and takes it. It is false when
-// ctx ended before.
+// enter waits until there is room for so many bytes, or nothing else under way,
+// and takes it. It is false when ctx ended before.
 func (b *backlog) enter(ctx context.Context, n int64) bool {
 	for {
 		b.mu.Lock()
-		fits := b.mu.bytes == 0 || b.mu.bytes+n <= maxBacklog
+		fits := b.mu.bytes == 0 || b.mu.bytes+n <= b.most
 		if fits {
 			b.mu.bytes += n
 		}
@@ -40,6 +37,13 @@ func (b *backlog) enter(ctx context.Context, n int64) bool {
 			return false
 		}
 	}
+}
+
+// add takes room without asking.
+func (b *backlog) add(n int64) {
+	b.mu.Lock()
+	b.mu.bytes += n
+	b.mu.Unlock()
 }
 
 // leave gives room back.

@@ -52,7 +52,9 @@ type conn struct {
 	// Requests that run.
 	requests sync.WaitGroup
 	lines    lines
-	backlog  backlog
+	// Bytes of produces that were read and not written, and of answers to reads
+	// that were not sent.
+	unwritten, unsent backlog
 }
 
 func newConn(ctx context.Context, d *Door, accepted net.Conn, address netip.Addr) *conn {
@@ -72,7 +74,9 @@ func newConn(ctx context.Context, d *Door, accepted net.Conn, address netip.Addr
 	c.out.timeout = d.cfg.WriteTimeout
 	c.out.sent = c.sent
 	c.out.broken = c.broken
-	c.backlog.room = make(chan struct{}, 1)
+	for _, b := range []*backlog{&c.unwritten, &c.unsent} {
+		b.most, b.room = d.cfg.ConnectionBytes, make(chan struct{}, 1)
+	}
 	return c
 }
 
@@ -298,6 +302,9 @@ func (c *conn) produce(id uint32) error {
 	if err != nil {
 		return err
 	}
+	if !c.unwritten.enter(c.ctx, 0) {
+		return brokenError{c.ctx.Err()}
+	}
 	p := newProduce(id)
 	p.hold.budget = c.door.requests
 	err = c.readBody(p)
@@ -308,6 +315,7 @@ func (c *conn) produce(id uint32) error {
 		p.release()
 		return err
 	}
+	c.unwritten.add(p.hold.taken)
 	line, first := c.lines.enter(topic, p)
 	if first {
 		c.requests.Go(func() { c.write(line, caller) })
@@ -376,6 +384,7 @@ func (c *conn) write(l *line, caller grants.Caller) {
 			}
 		}
 		for _, p := range group {
+			c.unwritten.leave(p.hold.taken)
 			p.release()
 		}
 		c.out.send(answers...)
@@ -422,12 +431,12 @@ func (c *conn) consume(id uint32) error {
 	}
 	read := parseConsume(c.rest[:], string(topic))
 	room := int64(min(read.MaxBytes, c.door.cfg.MaxFetchBytes))
-	if !c.backlog.enter(c.ctx, room) {
+	if !c.unsent.enter(c.ctx, room) {
 		return brokenError{c.ctx.Err()}
 	}
 	h := hold{budget: c.door.answers}
 	if err := h.grow(c.ctx, room, c.door.cfg.BudgetTimeout); err != nil {
-		c.backlog.leave(room)
+		c.unsent.leave(room)
 		return err
 	}
 	c.requests.Go(func() { c.read(id, caller, read, h) })
@@ -442,7 +451,7 @@ func (c *conn) read(id uint32, caller grants.Caller, read backend.Read, h hold) 
 		frame = errorFrame(c.message(err), c.gzip, id)
 	}
 	h.shrink(int64(len(frame)))
-	c.backlog.leave(room - h.taken)
+	c.unsent.leave(room - h.taken)
 	c.answer(frame, h)
 }
 
@@ -466,7 +475,7 @@ func (c *conn) answer(frame []byte, h hold) { c.out.send(answer{frame, h}) }
 // sent is called when an answer is out of our hands.
 func (c *conn) sent(a *answer) {
 	if a.hold.budget != nil {
-		c.backlog.leave(a.hold.taken)
+		c.unsent.leave(a.hold.taken)
 		a.hold.release()
 	}
 	<-c.slots

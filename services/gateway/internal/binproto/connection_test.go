@@ -3,6 +3,7 @@ package binproto_test
 import (
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -106,7 +107,7 @@ func TestThirtyTwoRequestsAtOnce(t *testing.T) {
 	open := g.close(t, "t")
 	c := d.join(t, "", 0)
 	for range 33 {
-		c.ask(consume, reading("t", 0))
+		c.ask(consume, str16("t")+u32(0)+u64(0)+u32(1)+u32(1))
 	}
 	require.Eventually(t, func() bool { return g.inside() == 32 }, eventually, tick)
 	// Another connection is not held up.
@@ -122,6 +123,31 @@ func TestThirtyTwoRequestsAtOnce(t *testing.T) {
 	}
 	require.Len(t, seen, 33)
 	c.alive()
+}
+
+// Of large requests fewer than 32 are taken, so that one connection does not hold
+// the memory of all.
+func TestBytesOfOneConnection(t *testing.T) {
+	g := &gate{}
+	d := start(t, &fake{before: g.pass}, func(c *binproto.Config, _ *binproto.Deps) { c.ConnectionBytes = 1 << 20 })
+	open := g.close(t, "t")
+	c := d.join(t, "", 0)
+	for range 2 {
+		c.ask(produce, records("t", val(strings.Repeat("x", 800<<10))))
+	}
+	c.alive()
+	// The third is not read, and nothing behind it.
+	c.send(append(frame{7, produce, records("t", val("x"))}.bytes(false), frame{8, ping, ""}.bytes(false)...))
+	require.NoError(t, c.conn.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
+	_, err := c.conn.Read(make([]byte, 1))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	open()
+	seen := map[uint32]byte{}
+	for range 4 {
+		got := c.next()
+		seen[got.id] = got.op
+	}
+	require.Equal(t, map[uint32]byte{1: 0x81, 2: 0x81, 7: 0x81, 8: 0x83}, seen)
 }
 
 func grant(action registryv1.Action, prefix string) *registryv1.Principal {
@@ -203,6 +229,7 @@ func TestIdleTimeout(t *testing.T) {
 	c.ask(produce, records("t", val("x")))
 	d.join(t, "", 0).over()
 	d.join(t, "", 0).over()
+	c.alive()
 	open()
 	require.Equal(t, placed(0), c.next().payload)
 	c.over()

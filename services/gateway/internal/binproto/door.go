@@ -38,6 +38,10 @@ type Config struct {
 	// MaxFetchBytes is how many bytes of keys and values one answer has, but for
 	// a first record that is larger.
 	MaxFetchBytes int
+	// ConnectionBytes is how many bytes of requests that wait to be written, and
+	// as many of answers to reads that wait to be taken, one connection may have
+	// beside a last one.
+	ConnectionBytes int64
 	// ConnectionsPerAddress is how many connections one address may have; 0 is
 	// without limit.
 	ConnectionsPerAddress int

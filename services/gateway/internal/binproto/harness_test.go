@@ -128,6 +128,7 @@ func start(tb testing.TB, backend *fake, settings ...func(*binproto.Config, *bin
 		MaxPayloadBytes:  1 << 20,
 		MaxRecords:       1000,
 		MaxFetchBytes:    8 << 20,
+		ConnectionBytes:  32 << 20,
 		IdleTimeout:      time.Minute,
 		WriteTimeout:     10 * time.Second,
 		HandshakeTimeout: 10 * time.Second,

@@ -18,6 +18,11 @@ const (
 	// A segment that gets fewer appends than this is not worth it: writing once
 	// to each of many partitions must not write 64 KiB for each.
 	aheadFrom = 8
+	// A sync of this many bytes or more pays for its metadata by itself, and
+	// zeros would be as many bytes again: batches of 256 KiB with 8 in flight
+	// went at 900 MiB/s without them and at 660 with them, while 8 callers of
+	// 1 KiB lose a third without.
+	aheadBelow = 512 << 10
 )
 
 var zeros [aheadWrite]byte
@@ -68,9 +73,10 @@ func (a *ahead) claim(end int64) {
 	a.mu.claimed = end
 }
 
-// more starts the background if little of the region is left.
-func (a *ahead) more() {
-	if a.appends++; a.appends < aheadFrom || !a.start() {
+// more starts the background if little of the region is left. synced is how many
+// bytes the last sync was for.
+func (a *ahead) more(synced int64) {
+	if a.appends++; a.appends < aheadFrom || synced >= aheadBelow || !a.start() {
 		return
 	}
 	a.Schedule(a.run)

@@ -57,9 +57,10 @@ func (w *Writer) Sync() error {
 	if err := w.f.Datasync(); err != nil {
 		return fmt.Errorf("%w: segment: %w", ErrSync, err)
 	}
+	synced := w.end - w.synced
 	w.synced = w.end
 	if w.ahead != nil {
-		w.ahead.more()
+		w.ahead.more(synced)
 	}
 	return nil
 }

@@ -182,7 +182,7 @@ func TestWatchReplicas(t *testing.T) {
 	})
 }
 
-// What the next issues bring says so.
+// What is not there says so.
 func TestWhatIsNotServedYet(t *testing.T) {
 	onEach(t, func(t *testing.T, s *suite) {
 		_, err := s.storage.WriteMarkers(t.Context(), &storagev1.WriteMarkersRequest{})

@@ -16,13 +16,13 @@ import (
 // stamping needs a log without anything unstable.
 func (r *Replica) Propose(proposals []*Proposal) (err error) {
 	if err := r.refusal(); err != nil {
-		for _, p := range proposals {
-			p.Done(Result{Err: err})
-		}
+		refuse(proposals, err)
 		return nil
 	}
 	last, err := r.log.LastIndex()
 	if err != nil {
+		err = fmt.Errorf("propose to %s: %w", r.options.Key, err)
+		refuse(proposals, err)
 		return err
 	}
 	var (
@@ -104,6 +104,13 @@ func (r *Replica) Propose(proposals []*Proposal) (err error) {
 		return nil
 	}
 	return fmt.Errorf("propose to %s: %w", r.options.Key, err)
+}
+
+// refuse answers proposals of which nothing was appended.
+func refuse(proposals []*Proposal, err error) {
+	for _, p := range proposals {
+		p.Done(Result{Err: err})
+	}
 }
 
 func countBatches(proposals []*Proposal) (n int) {

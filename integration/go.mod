@@ -52,7 +52,7 @@ require (
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
-	github.com/sirupsen/logrus v1.9.4 // indirect
+	github.com/sirupsen/logrus v1.10.2 // indirect
 	github.com/sluiceio/sluice/client v0.0.0
 	github.com/sluiceio/sluice/services/coordinator v0.0.0 // indirect
 	github.com/sluiceio/sluice/services/gateway v0.0.0 // indirect

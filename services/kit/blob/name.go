@@ -26,7 +26,7 @@ func CheckName(name string) error {
 		}
 		switch name[start:i] {
 		case "", ".", "..":
-			return fmt.Errorf("%w: %q has a segment %q", ErrInvalidName, name, name[start:i])
+			return fmt.Errorf("%w: %q has a segment %q, expected one that names something", ErrInvalidName, name, name[start:i])
 		}
 		start = i + 1
 	}

@@ -280,7 +280,7 @@ func testHalfWritten(t *testing.T, store blob.Store) {
 			Put(t, store, name, []byte(before))
 		}
 		broken := errors.New("the source broke")
-		src := &scripted{Pattern: Pattern(1), half: size / 2, at: func() error {
+		src := &Trap{Pattern: Pattern(1), After: size / 2, Do: func() error {
 			if before == "" {
 				requireMissing(t, store, name)
 			} else {
@@ -289,7 +289,7 @@ func testHalfWritten(t *testing.T, store blob.Store) {
 			return broken
 		}}
 		require.ErrorIs(t, store.Put(t.Context(), name, src, size, src.Checksum(size)), broken)
-		require.True(t, src.reached)
+		require.True(t, src.done)
 		if before == "" {
 			requireMissing(t, store, name)
 		} else {
@@ -319,7 +319,7 @@ func testCancelledHalfWay(t *testing.T, store blob.Store) {
 	const size = 4 << 20
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	src := &scripted{Pattern: Pattern(2), half: size / 2, at: func() error {
+	src := &Trap{Pattern: Pattern(2), After: size / 2, Do: func() error {
 		cancel()
 		return nil
 	}}

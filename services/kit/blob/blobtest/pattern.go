@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"io"
+	"sync"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -38,21 +39,29 @@ func (p Pattern) Checksum(size int64) uint32 {
 	return sum.Sum32()
 }
 
-// scripted is a pattern that calls at once, when half of it has been read, and
-// fails with its error.
-type scripted struct {
+// Trap is a pattern that does something at once, when so many of its bytes have
+// been read, counted over all reads; and fails with its error.
+type Trap struct {
 	Pattern
-	half    int64
-	at      func() error
-	reached bool
+	After int64
+	Do    func() error
+
+	mu   sync.Mutex
+	read int64
+	done bool
 }
 
-func (s *scripted) ReadAt(b []byte, off int64) (int, error) {
-	if off+int64(len(b)) > s.half && !s.reached {
-		s.reached = true
-		if err := s.at(); err != nil {
+// ReadAt reads from the pattern.
+func (t *Trap) ReadAt(b []byte, off int64) (int, error) {
+	t.mu.Lock()
+	t.read += int64(len(b))
+	now := t.read > t.After && !t.done
+	t.done = t.done || now
+	t.mu.Unlock()
+	if now {
+		if err := t.Do(); err != nil {
 			return 0, err
 		}
 	}
-	return s.Pattern.ReadAt(b, off)
+	return t.Pattern.ReadAt(b, off)
 }

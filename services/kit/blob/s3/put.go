@@ -26,6 +26,9 @@ const (
 	fullObject        = "FULL_OBJECT"
 )
 
+// emptySHA256 is the SHA-256 of no bytes.
+const emptySHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
 const (
 	// maxParts is what S3 takes.
 	maxParts = 10_000
@@ -66,14 +69,18 @@ func (s *Store) Put(ctx context.Context, name string, src io.ReaderAt, size int6
 // putWhole returns what the server tells of what it stored.
 func (s *Store) putWhole(ctx context.Context, name string, src io.ReaderAt, size int64, crc32c uint32) (minio.UploadInfo, error) {
 	b := newBody(ctx, src, 0, size, crc32c)
+	sha256Hex := ""
 	if size == 0 {
-		// Nothing would be read of it.
+		// Nothing would be read of it. Not every server reads the chunk without bytes
+		// that a signature in chunks sends for it, and takes it for the next request.
+		sha256Hex = emptySHA256
 		if err := b.end(); err != nil {
 			return minio.UploadInfo{}, err
 		}
 	}
-	info, err := s.client.PutObject(ctx, s.bucket, s.prefix+name, b, size, "", "", minio.PutObjectOptions{
+	info, err := s.client.PutObject(ctx, s.bucket, s.prefix+name, b, size, "", sha256Hex, minio.PutObjectOptions{
 		UserMetadata: map[string]string{checksumHeader: encode(crc32c)},
+		DisableContentSha256: size == 0,
 	})
 	if err := b.end(); err != nil {
 		return minio.UploadInfo{}, err

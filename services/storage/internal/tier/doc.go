@@ -25,6 +25,6 @@
 //   - The upload of a deposed leader may end after its object was deleted, and
 //     leave one that nobody names. Names tell it: no state to come will name an
 //     object of a term up to that of a serving leader which its state does not name
-//     ([State.Stray]). A deposed leader can apply that rule as well, since its
+//     ([State.Strays]). A deposed leader can apply that rule as well, since its
 //     successors use higher terms. So a listing, now and then, closes this hole.
 package tier

@@ -47,7 +47,25 @@ func (s *State) Doomed(active *Object, most int) []Object {
 	return doomed[:min(len(doomed), most)]
 }
 
-// Stray tells whether an object that was found in the store belongs to nobody, by
-// the state of a leader that serves, or served, in a term. The state must be newer
-// than the finding.
-func (s *State) Stray(o Object, term uint64) bool { return o.Term <= term && !s.Names(o) }
+// Strays are those of the objects that were found in the store which belong to
+// nobody, by the state of a leader that serves, or served, in a term. The state must
+// be newer than the finding.
+func (s *State) Strays(found []Object, term uint64) []Object {
+	named := map[Object]bool{}
+	for _, o := range s.Garbage() {
+		named[o] = true
+	}
+	for _, i := range s.Intents() {
+		named[i.Object] = true
+	}
+	for _, segment := range s.Segments() {
+		named[segment.Object] = true
+	}
+	var strays []Object
+	for _, o := range found {
+		if o.Term <= term && !named[o] {
+			strays = append(strays, o)
+		}
+	}
+	return strays
+}

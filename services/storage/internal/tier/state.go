@@ -70,7 +70,7 @@ func (s *State) settled() *State {
 // Intend applies an intent of an entry's term.
 func (s *State) Intend(p *persistv1.ColdIntent, term uint64) *State {
 	i := decodeIntent(p)
-	if !i.valid() || i.Next <= i.Base || i.Term != term || s.Names(i.Object) {
+	if !i.valid() || i.Next <= i.Base || i.Term != term || s.names(i.Object) {
 		return s
 	}
 	changed := s.clone()
@@ -202,8 +202,8 @@ func (s *State) Epochs() []Epoch {
 	return all
 }
 
-// Names tells whether the state has an object, as whatever.
-func (s *State) Names(o Object) bool {
+// names tells whether the state has an object, as whatever.
+func (s *State) names(o Object) bool {
 	if s == nil {
 		return false
 	}

@@ -187,10 +187,8 @@ func (w *world) remove(l *leader) {
 }
 
 func (w *world) sweep(l *leader) {
-	for _, o := range l.found {
-		if l.state.Stray(o, l.term) {
-			delete(w.store, o)
-		}
+	for _, o := range l.state.Strays(l.found, l.term) {
+		delete(w.store, o)
 	}
 	l.found = nil
 	w.check()

@@ -20,7 +20,9 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
+	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/google/uuid"
@@ -63,6 +65,8 @@ type Catalog struct {
 		// removed are topics whose data is to be deleted, or is already. They
 		// are kept, so that a folder left by a crash is known for what it is.
 		removed map[uuid.UUID]struct{}
+		// cold are removed topics whose objects in cold storage are to be deleted.
+		cold map[uuid.UUID]struct{}
 		// failed is set when a write failed: what is on disk is then unknown.
 		failed error
 	}
@@ -73,6 +77,7 @@ func Open(fsys vfs.FS, dir string) (*Catalog, error) {
 	c := &Catalog{fs: fsys, dir: dir}
 	c.mu.topics = map[uuid.UUID]*persistv1.CatalogTopic{}
 	c.mu.removed = map[uuid.UUID]struct{}{}
+	c.mu.cold = map[uuid.UUID]struct{}{}
 	path := filepath.Join(dir, fileName)
 	file, err := fsys.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -222,13 +227,42 @@ func (c *Catalog) Put(topics ...*persistv1.CatalogTopic) error {
 	return c.add(records)
 }
 
-// Remove notes, durably, that topics are to go. Their data may then be deleted.
-func (c *Catalog) Remove(ids ...uuid.UUID) error {
-	records := make([]*persistv1.CatalogRecord, len(ids))
-	for i, id := range ids {
-		records[i] = removal(id)
+// Remove notes, durably, that topics are to go. Their data may then be deleted;
+// with cold, that in cold storage as well.
+func (c *Catalog) Remove(cold bool, ids ...uuid.UUID) error {
+	var records []*persistv1.CatalogRecord
+	for _, id := range ids {
+		records = append(records, removal(id))
+		if cold {
+			records = append(records, coldRemoval(id))
+		}
 	}
 	return c.add(records)
+}
+
+// ColdTopics are the removed topics whose objects in cold storage are to be
+// deleted.
+func (c *Catalog) ColdTopics() []uuid.UUID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.mu.cold))
+}
+
+// IsColdTopic tells whether a topic is among ColdTopics.
+func (c *Catalog) IsColdTopic(id uuid.UUID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.mu.cold[id]
+	return ok
+}
+
+// ColdGone notes that a removed topic has no objects any more.
+func (c *Catalog) ColdGone(id uuid.UUID) error {
+	return c.add([]*persistv1.CatalogRecord{{Kind: &persistv1.CatalogRecord_ColdGoneTopicId{ColdGoneTopicId: id[:]}}})
+}
+
+func coldRemoval(id uuid.UUID) *persistv1.CatalogRecord {
+	return &persistv1.CatalogRecord{Kind: &persistv1.CatalogRecord_ColdTopicId{ColdTopicId: id[:]}}
 }
 
 func removal(id uuid.UUID) *persistv1.CatalogRecord {
@@ -286,11 +320,20 @@ func (c *Catalog) applyLocked(record *persistv1.CatalogRecord) {
 		if id, err := uuid.FromBytes(kind.Topic.GetTopicId()); err == nil {
 			c.mu.topics[id] = kind.Topic
 			delete(c.mu.removed, id)
+			delete(c.mu.cold, id)
 		}
 	case *persistv1.CatalogRecord_RemovedTopicId:
 		if id, err := uuid.FromBytes(kind.RemovedTopicId); err == nil {
 			delete(c.mu.topics, id)
 			c.mu.removed[id] = struct{}{}
+		}
+	case *persistv1.CatalogRecord_ColdTopicId:
+		if id, err := uuid.FromBytes(kind.ColdTopicId); err == nil {
+			c.mu.cold[id] = struct{}{}
+		}
+	case *persistv1.CatalogRecord_ColdGoneTopicId:
+		if id, err := uuid.FromBytes(kind.ColdGoneTopicId); err == nil {
+			delete(c.mu.cold, id)
 		}
 	}
 }
@@ -316,6 +359,12 @@ func (c *Catalog) rewrite() error {
 	for id := range c.mu.removed {
 		var err error
 		if content, err = appendFrame(content, removal(id)); err != nil {
+			return err
+		}
+	}
+	for id := range c.mu.cold {
+		var err error
+		if content, err = appendFrame(content, coldRemoval(id)); err != nil {
 			return err
 		}
 	}

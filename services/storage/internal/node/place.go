@@ -104,14 +104,14 @@ func merge(have, asked *persistv1.CatalogTopic) (*persistv1.CatalogTopic, bool, 
 
 // Remove deletes the replicas of topics and their data. What waits on them is
 // answered with ErrUnknownPartition. The data goes in the background; after a
-// crash, at the next start.
+// crash, at the next start. What is in cold storage goes with the passes to come.
 func (n *Node) Remove(ids []uuid.UUID) error {
 	n.placing.Lock()
 	defer n.placing.Unlock()
 	if n.stopping() {
 		return ErrStopping
 	}
-	if err := n.catalog.Remove(ids...); err != nil {
+	if err := n.catalog.Remove(n.cold != nil, ids...); err != nil {
 		return fmt.Errorf("%w: %w", ErrDisk, err)
 	}
 	for _, id := range ids {
@@ -129,6 +129,7 @@ func (n *Node) Remove(ids []uuid.UUID) error {
 			}
 			for _, p := range ended {
 				p.awaitCleaning()
+				p.tiering.await()
 			}
 			if err := n.options.FS.RemoveAll(n.topicFolder(id.String())); err != nil {
 				n.options.Logger.Error("deleting a removed topic failed; it is tried again at the next start",

@@ -472,7 +472,9 @@ type ColdSegment struct {
 	LastAppendMs int64 `protobuf:"varint,8,opt,name=last_append_ms,json=lastAppendMs,proto3" json:"last_append_ms,omitempty"`
 	UploadedAtMs int64 `protobuf:"varint,9,opt,name=uploaded_at_ms,json=uploadedAtMs,proto3" json:"uploaded_at_ms,omitempty"`
 	// The leader epochs of the batches, ascending.
-	Epochs        []*ColdEpoch `protobuf:"bytes,10,rep,name=epochs,proto3" json:"epochs,omitempty"`
+	Epochs []*ColdEpoch `protobuf:"bytes,10,rep,name=epochs,proto3" json:"epochs,omitempty"`
+	// Offsets may be missing between batches.
+	Gaps          bool `protobuf:"varint,11,opt,name=gaps,proto3" json:"gaps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -575,6 +577,13 @@ func (x *ColdSegment) GetEpochs() []*ColdEpoch {
 		return x.Epochs
 	}
 	return nil
+}
+
+func (x *ColdSegment) GetGaps() bool {
+	if x != nil {
+		return x.Gaps
+	}
+	return false
 }
 
 // ColdEpoch is where a leader epoch begins in a segment.
@@ -1226,7 +1235,7 @@ const file_sluice_persist_v1_storage_proto_rawDesc = "" +
 	"\tColdAdded\x128\n" +
 	"\asegment\x18\x01 \x01(\v2\x1e.sluice.persist.v1.ColdSegmentR\asegment\"F\n" +
 	"\vColdRemoved\x127\n" +
-	"\aobjects\x18\x01 \x03(\v2\x1d.sluice.persist.v1.ColdObjectR\aobjects\"\x96\x03\n" +
+	"\aobjects\x18\x01 \x03(\v2\x1d.sluice.persist.v1.ColdObjectR\aobjects\"\xaa\x03\n" +
 	"\vColdSegment\x125\n" +
 	"\x06object\x18\x01 \x01(\v2\x1d.sluice.persist.v1.ColdObjectR\x06object\x12\x1f\n" +
 	"\vnext_offset\x18\x02 \x01(\x03R\n" +
@@ -1241,7 +1250,8 @@ const file_sluice_persist_v1_storage_proto_rawDesc = "" +
 	"\x0elast_append_ms\x18\b \x01(\x03R\flastAppendMs\x12$\n" +
 	"\x0euploaded_at_ms\x18\t \x01(\x03R\fuploadedAtMs\x124\n" +
 	"\x06epochs\x18\n" +
-	" \x03(\v2\x1c.sluice.persist.v1.ColdEpochR\x06epochs\"B\n" +
+	" \x03(\v2\x1c.sluice.persist.v1.ColdEpochR\x06epochs\x12\x12\n" +
+	"\x04gaps\x18\v \x01(\bR\x04gaps\"B\n" +
 	"\tColdEpoch\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12!\n" +
 	"\fstart_offset\x18\x02 \x01(\x03R\vstartOffset\"\xb9\x01\n" +

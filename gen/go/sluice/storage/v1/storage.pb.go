@@ -67,6 +67,11 @@ const (
 	// The guard of an append does not hold any more; nothing was written. Prepare
 	// anew.
 	ErrorCode_ERROR_CODE_STALE_GUARD ErrorCode = 23
+	// What is asked for is in cold storage, which cannot be reached just now.
+	ErrorCode_ERROR_CODE_COLD_UNAVAILABLE ErrorCode = 24
+	// What is asked for is in cold storage, and the object there is damaged or lost.
+	// Nothing of it is served.
+	ErrorCode_ERROR_CODE_COLD_DAMAGED ErrorCode = 25
 )
 
 // Enum value maps for ErrorCode.
@@ -96,6 +101,8 @@ var (
 		21: "ERROR_CODE_TRANSACTION_ABORTABLE",
 		22: "ERROR_CODE_UNSUPPORTED",
 		23: "ERROR_CODE_STALE_GUARD",
+		24: "ERROR_CODE_COLD_UNAVAILABLE",
+		25: "ERROR_CODE_COLD_DAMAGED",
 	}
 	ErrorCode_value = map[string]int32{
 		"ERROR_CODE_UNSPECIFIED":            0,
@@ -122,6 +129,8 @@ var (
 		"ERROR_CODE_TRANSACTION_ABORTABLE":  21,
 		"ERROR_CODE_UNSUPPORTED":            22,
 		"ERROR_CODE_STALE_GUARD":            23,
+		"ERROR_CODE_COLD_UNAVAILABLE":       24,
+		"ERROR_CODE_COLD_DAMAGED":           25,
 	}
 )
 
@@ -3699,7 +3708,7 @@ const file_sluice_storage_v1_storage_proto_rawDesc = "" +
 	"\bfailures\x18\x01 \x03(\v23.sluice.storage.v1.RunPassResponse.PartitionFailureR\bfailures\x1a\x87\x01\n" +
 	"\x10PartitionFailure\x12:\n" +
 	"\tpartition\x18\x01 \x01(\v2\x1c.sluice.storage.v1.PartitionR\tpartition\x127\n" +
-	"\x05error\x18\x02 \x01(\v2!.sluice.storage.v1.PartitionErrorR\x05error*\x90\x06\n" +
+	"\x05error\x18\x02 \x01(\v2!.sluice.storage.v1.PartitionErrorR\x05error*\xce\x06\n" +
 	"\tErrorCode\x12\x1a\n" +
 	"\x16ERROR_CODE_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_CODE_UNKNOWN_PARTITION\x10\x01\x12\x19\n" +
@@ -3725,7 +3734,9 @@ const file_sluice_storage_v1_storage_proto_rawDesc = "" +
 	"\x1cERROR_CODE_INVALID_TXN_STATE\x10\x14\x12$\n" +
 	" ERROR_CODE_TRANSACTION_ABORTABLE\x10\x15\x12\x1a\n" +
 	"\x16ERROR_CODE_UNSUPPORTED\x10\x16\x12\x1a\n" +
-	"\x16ERROR_CODE_STALE_GUARD\x10\x17*K\n" +
+	"\x16ERROR_CODE_STALE_GUARD\x10\x17\x12\x1f\n" +
+	"\x1bERROR_CODE_COLD_UNAVAILABLE\x10\x18\x12\x1b\n" +
+	"\x17ERROR_CODE_COLD_DAMAGED\x10\x19*K\n" +
 	"\x06Origin\x12\x16\n" +
 	"\x12ORIGIN_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rORIGIN_CLIENT\x10\x01\x12\x16\n" +

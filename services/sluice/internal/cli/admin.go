@@ -26,6 +26,7 @@ func newAdmin() *cobra.Command {
 			}),
 		newAdminProducers(flags),
 		newAdminResetOffsets(flags),
+		newAdminTiered(flags),
 	)
 	return command
 }

@@ -30,6 +30,7 @@ var errRuns = errors.New("the server runs already")
 type Process struct {
 	binary     string
 	flags      []string
+	env        []string
 	dataDir    string
 	http, grpc string
 	log        tail
@@ -47,6 +48,7 @@ func NewProcess(t testing.TB, o Options) *Process {
 	}
 	p := &Process{
 		binary:  Binary(t),
+		env:     o.Env,
 		dataDir: o.DataDir,
 		http:    loopback.FreeAddress(t),
 		grpc:    loopback.FreeAddress(t),
@@ -70,7 +72,7 @@ func (p *Process) Launch() error {
 		return errRuns
 	}
 	command := exec.Command(p.binary, p.flags...)
-	command.Env = foreignEnv()
+	command.Env = append(foreignEnv(), p.env...)
 	command.Stdout, command.Stderr = &p.log, &p.log
 	running, err := child.Start(command)
 	if err != nil {

@@ -1,7 +1,6 @@
 package common
 
 import (
-	"encoding/json"
 	"io/fs"
 	"path/filepath"
 	"testing"
@@ -13,26 +12,12 @@ import (
 	"github.com/sluiceio/sluice/integration/httpapi"
 )
 
-// tieredSegment is a row of /admin/tiered.
-type tieredSegment struct {
-	BaseOffset     int64  `json:"base_offset"`
-	LastOffset     int64  `json:"last_offset"`
-	SizeBytes      int64  `json:"size_bytes"`
-	UploadedAtMs   int64  `json:"uploaded_at_ms"`
-	MaxTimestampMs int64  `json:"max_timestamp_ms"`
-	Object         string `json:"object"`
-	Local          bool   `json:"local"`
-}
-
-func tieredOf(t *testing.T, api *httpapi.Client) []tieredSegment {
+func tieredOf(t *testing.T, api *httpapi.Client) []httpapi.Tiered {
 	t.Helper()
-	answer, err := api.Do(t.Context(), "GET", "/admin/tiered/t/0", nil)
+	segments, err := api.Tiered(t.Context(), "t", 0)
 	require.NoError(t, err)
-	require.Equal(t, 200, answer.Status, string(answer.Body))
-	var list struct{ Segments []tieredSegment }
-	require.NoError(t, json.Unmarshal(answer.Body, &list))
-	require.NotNil(t, list.Segments)
-	return list.Segments
+	require.NotNil(t, segments)
+	return segments
 }
 
 // filesIn are the names of the files below a folder.

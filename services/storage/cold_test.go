@@ -69,15 +69,15 @@ func (t *topic) consume(number int32, offset int64) map[int64]string {
 	}
 }
 
-// series is the value of a series without labels.
-func (s *suite) value(name string) float64 {
+// value is that of a series without labels.
+func (s *suite) value(name string) int64 {
 	s.t.Helper()
 	families, err := s.series.Gather()
 	require.NoError(s.t, err)
 	for _, family := range families {
 		if family.GetName() == name {
 			m := family.GetMetric()[0]
-			return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			return int64(m.GetGauge().GetValue() + m.GetCounter().GetValue())
 		}
 	}
 	require.Fail(s.t, "no series", name)
@@ -128,9 +128,9 @@ func TestColdStorage(t *testing.T) {
 	}
 	require.Equal(t, []int64{local, after.GetColdSizeBytes()}, []int64{next, bytes})
 	require.Equal(t, store.Names(), names)
-	require.Equal(t, float64(len(names)), s.value("sluice_cold_segments"))
-	require.Equal(t, float64(bytes), s.value("sluice_cold_bytes"))
-	require.Equal(t, float64(len(names)), s.value("sluice_cold_uploaded_segments_total"))
+	require.Equal(t, int64(len(names)), s.value("sluice_cold_segments"))
+	require.Equal(t, bytes, s.value("sluice_cold_bytes"))
+	require.Equal(t, int64(len(names)), s.value("sluice_cold_uploaded_segments_total"))
 	require.Zero(t, s.value("sluice_cold_pending_segments"))
 	require.Positive(t, s.value("sluice_cold_read_bytes_total"))
 
@@ -190,6 +190,63 @@ func TestColdStorageAwayOrDamaged(t *testing.T) {
 	require.NotContains(t, out.GetError().GetMessage(), topic.id.String())
 	require.Empty(t, out.GetBatches())
 	topic.written(0, "the partition goes on")
+}
+
+// A fetch of several partitions waits for cold storage only when nothing else is
+// at hand.
+func TestColdStorageHoldsNobodyUp(t *testing.T) {
+	s, store := coldSuite(t)
+	topic := s.topic(2, nil)
+	for range 30 {
+		topic.written(0, strings.Repeat("v", 300))
+	}
+	topic.written(1, "hot")
+	s.runRetention()
+	asked, release := make(chan struct{}, 100), make(chan struct{})
+	store.Hook(func(ctx context.Context, _ coldtest.Op, _ string) coldtest.Fault {
+		asked <- struct{}{}
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return coldtest.Fault{}
+	})
+	both := &storagev1.FetchRequest{
+		MaxWaitMs: 1000, MinBytes: 1,
+		Fetches: []*storagev1.FetchRequest_PartitionFetch{topic.from(0, 0), topic.from(1, 0)},
+	}
+	fetched, err := s.fetch(t.Context(), both)
+	require.NoError(t, err)
+	require.Nil(t, fetched[0].GetError())
+	require.Empty(t, fetched[0].GetBatches())
+	require.Equal(t, int64(0), fetched[0].GetNextOffset())
+	require.Equal(t, map[int64]string{0: "hot"}, valuesOf(t, fetched[1].GetBatches()))
+	<-asked
+
+	alone := make(chan []*storagev1.FetchResponse_PartitionFetched, 1)
+	go func() {
+		fetched, err := s.fetch(context.Background(), &storagev1.FetchRequest{
+			Fetches: []*storagev1.FetchRequest_PartitionFetch{topic.from(1, 1), topic.from(0, 0)},
+		})
+		if err != nil {
+			t.Errorf("fetch: %v", err)
+		}
+		alone <- fetched
+	}()
+	close(release)
+	require.NotEmpty(t, (<-alone)[1].GetBatches(), "who finds nothing else waits for it, whatever the time")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	store.Hook(func(ctx context.Context, _ coldtest.Op, _ string) coldtest.Fault {
+		cancel()
+		<-ctx.Done()
+		return coldtest.Fault{}
+	})
+	last := topic.listCold(&storagev1.ListColdSegmentsRequest{Partition: topic.partition(0)}).GetSegments()
+	_, err = s.fetch(ctx, &storagev1.FetchRequest{Fetches: []*storagev1.FetchRequest_PartitionFetch{
+		topic.from(0, last[len(last)-1].GetBaseOffset()),
+	}})
+	require.Error(t, err, "and no longer than he wants to")
 }
 
 func TestListColdSegmentsOfNothing(t *testing.T) {

@@ -77,6 +77,14 @@ func (c *cache) ahead(key blockKey, fetch func(context.Context) ([]byte, error))
 	}
 }
 
+// ready tells whether a block can be had without waiting.
+func (c *cache) ready(key blockKey) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := c.mu.blocks[key]
+	return b != nil && b.element != nil
+}
+
 // has tells whether a block is there, or on its way.
 func (c *cache) has(key blockKey) bool {
 	c.mu.Lock()

@@ -14,6 +14,9 @@ var (
 	// same may be read later.
 	ErrUnavailable = errors.New("cold storage is unavailable")
 
+	// ErrPending says that what is asked for is on its way, and was not waited for.
+	ErrPending = fmt.Errorf("%w: it is on its way", ErrUnavailable)
+
 	// ErrDamaged marks an object that is not what was uploaded. Nothing of it is
 	// served.
 	ErrDamaged = errors.New("an object in cold storage is damaged")

@@ -64,7 +64,17 @@ type Chunk struct {
 // those whose base is below bound, as many as fit into maxBytes, but the first even
 // if it does not. Every batch is verified. ErrUnavailable, ErrDamaged or ErrLost.
 func (r *Reader) Read(ctx context.Context, at Located, offset, bound int64, maxBytes int) (Chunk, error) {
+	return r.read(r.open(ctx, at), offset, bound, maxBytes)
+}
+
+// ReadNow is Read that waits for nothing: ErrPending has what is missing fetched.
+func (r *Reader) ReadNow(ctx context.Context, at Located, offset, bound int64, maxBytes int) (Chunk, error) {
 	o := r.open(ctx, at)
+	o.now = true
+	return r.read(o, offset, bound, maxBytes)
+}
+
+func (r *Reader) read(o *object, offset, bound int64, maxBytes int) (Chunk, error) {
 	chunk, err := o.read(offset, bound, maxBytes)
 	return chunk, o.failed(err)
 }
@@ -101,6 +111,8 @@ type object struct {
 	Located
 	r   *Reader
 	ctx context.Context
+	// now tells that the caller does not wait for what is not in memory.
+	now bool
 	// index is nil until it is needed.
 	index *segment.IndexReader
 }
@@ -146,13 +158,23 @@ func (o *object) ReadAt(p []byte, off int64) (n int, err error) {
 // next ones, too.
 func (o *object) block(number int64) ([]byte, error) {
 	sequential := number == 0 || o.r.cache.has(blockKey{o.Name, number - 1})
-	b, err := o.r.cache.get(o.ctx, blockKey{o.Name, number}, o.fetchBlock(number))
+	b, err := o.get(number, o.fetchBlock(number))
 	if err == nil && sequential {
 		for next := number + 1; next <= number+int64(o.r.options.Ahead) && next*o.r.options.BlockBytes < o.Segment.Size; next++ {
 			o.r.cache.ahead(blockKey{o.Name, next}, o.fetchBlock(next))
 		}
 	}
 	return b, err
+}
+
+// get returns a block of the object.
+func (o *object) get(number int64, fetch func(context.Context) ([]byte, error)) ([]byte, error) {
+	key := blockKey{o.Name, number}
+	if o.now && !o.r.cache.ready(key) {
+		o.r.cache.ahead(key, fetch)
+		return nil, ErrPending
+	}
+	return o.r.cache.get(o.ctx, key, fetch)
 }
 
 func (o *object) fetchBlock(number int64) func(context.Context) ([]byte, error) {
@@ -193,7 +215,7 @@ func (o *object) entries() (*segment.IndexReader, error) {
 	if s.IndexSize != segment.IndexSize(n) || n > maxEntries {
 		return nil, damaged(o.Name, "an index of %d bytes", s.IndexSize)
 	}
-	b, err := o.r.cache.get(o.ctx, blockKey{o.Name, indexBlock}, o.fetch(s.Size, s.IndexSize))
+	b, err := o.get(indexBlock, o.fetch(s.Size, s.IndexSize))
 	if err != nil {
 		return nil, err
 	}

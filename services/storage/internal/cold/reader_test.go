@@ -306,6 +306,32 @@ func TestFetchedOnceAndOnlyWhileWanted(t *testing.T) {
 	require.Equal(t, 3, store.Count(coldtest.ReadAt), "the index twice, the batches once")
 }
 
+// Who does not wait has fetched what he needs, and finds it later.
+func TestReadNow(t *testing.T) {
+	w := write(t, rand.New(rand.NewPCG(10, 10)), 0, 12, false)
+	store := coldtest.New()
+	at := w.upload(t, store, 0, w.batches[11].NextOffset(), 500)
+	r := newReader(t, options(store))
+	release := make(chan struct{})
+	store.Hook(func(ctx context.Context, _ coldtest.Op, _ string) coldtest.Fault {
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return coldtest.Fault{}
+	})
+	for range 3 {
+		_, err := r.ReadNow(t.Context(), at, 0, at.Segment.Next, 1)
+		require.ErrorIs(t, err, ErrPending)
+		require.ErrorIs(t, err, ErrUnavailable)
+	}
+	close(release)
+	require.Eventually(t, func() bool {
+		chunk, err := r.ReadNow(t.Context(), at, 0, at.Segment.Next, 1)
+		return err == nil && bytes.Equal(chunk.Bytes, w.log[:w.end(0)])
+	}, 10*time.Second, time.Millisecond)
+}
+
 // However much is read at once, the cache keeps to its size and the requests to
 // their number; a reader that goes on finds the next block there.
 func TestBounds(t *testing.T) {

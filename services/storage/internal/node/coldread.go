@@ -20,13 +20,17 @@ func localStart(view *replica.View, log *raftlog.Log) int64 {
 	return max(view.State.StartOffset, log.StartOffset())
 }
 
-// readCold reads what the log has dropped.
-func (p *Partition) readCold(ctx context.Context, offset, bound int64, maxBytes int) (cold.Chunk, error) {
+// readCold reads what the log has dropped; now, with what is in memory alone.
+func (p *Partition) readCold(ctx context.Context, offset, bound int64, maxBytes int, now bool) (cold.Chunk, error) {
 	at, err := p.inCold(ctx, offset)
 	if err != nil {
 		return cold.Chunk{}, err
 	}
-	chunk, err := p.node.cold.reader.Read(ctx, at, offset, bound, maxBytes)
+	read := p.node.cold.reader.Read
+	if now {
+		read = p.node.cold.reader.ReadNow
+	}
+	chunk, err := read(ctx, at, offset, bound, maxBytes)
 	return chunk, p.coldFailed(ctx, offset, err)
 }
 

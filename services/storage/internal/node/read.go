@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sluiceio/sluice/services/storage/internal/cold"
 	"github.com/sluiceio/sluice/services/storage/internal/raftlog"
 	"github.com/sluiceio/sluice/services/storage/internal/replica"
 )
@@ -93,6 +94,8 @@ type Fetch struct {
 	// Strict reads nothing rather than more than MaxBytes. Without it the first
 	// batch comes whole.
 	Strict bool
+	// Now waits for no cold storage: what is there and not in memory is Pending.
+	Now bool
 }
 
 // Fetched is what was read.
@@ -105,6 +108,8 @@ type Fetched struct {
 	// Diverging is the largest epoch that both logs have and its end here, when
 	// the caller's log is not a prefix of this one (KIP-595).
 	Diverging *EpochEnd
+	// Pending tells that there is more to read, which is on its way.
+	Pending bool
 }
 
 // EpochEnd is where a leader epoch ended: the offset after its last record.
@@ -141,7 +146,11 @@ func (p *Partition) Fetch(ctx context.Context, f Fetch) (Fetched, error) {
 	if out.Offset >= end || log == nil || f.Strict && f.MaxBytes <= 0 {
 		return out, nil
 	}
-	batches, next, err := p.read(ctx, log, out.Offset, end, f.MaxBytes)
+	batches, next, err := p.read(ctx, log, out.Offset, end, f)
+	if errors.Is(err, cold.ErrPending) {
+		out.Pending = true
+		return out, nil
+	}
 	if err != nil {
 		return out, p.wrap("fetch", err)
 	}
@@ -153,9 +162,9 @@ func (p *Partition) Fetch(ctx context.Context, f Fetch) (Fetched, error) {
 }
 
 // read reads from the log, or what that has dropped from cold storage.
-func (p *Partition) read(ctx context.Context, log *raftlog.Log, offset, bound int64, maxBytes int) (batches []byte, next int64, err error) {
+func (p *Partition) read(ctx context.Context, log *raftlog.Log, offset, bound int64, f Fetch) (batches []byte, next int64, err error) {
 	if offset >= log.StartOffset() {
-		chunk, err := log.Read(offset, bound, maxBytes)
+		chunk, err := log.Read(offset, bound, f.MaxBytes)
 		if err == nil {
 			return chunk.Bytes, chunk.Next, nil
 		}
@@ -164,7 +173,7 @@ func (p *Partition) read(ctx context.Context, log *raftlog.Log, offset, bound in
 			return nil, 0, p.readFailed(err)
 		}
 	}
-	chunk, err := p.readCold(ctx, offset, bound, maxBytes)
+	chunk, err := p.readCold(ctx, offset, bound, f.MaxBytes, f.Now)
 	return chunk.Bytes, chunk.Next, err
 }
 

@@ -109,13 +109,13 @@ func (t *tiering) soil() {
 
 // sweepDue tells whether the objects are to be listed. The first listing of a
 // process comes at any time within an interval, so that not all come at its start.
-func (t *tiering) sweepDue(now time.Time, interval time.Duration, any bool) bool {
+func (t *tiering) sweepDue(now time.Time, interval time.Duration, had bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.swept.IsZero() {
 		t.mu.swept = now.Add(-rand.N(interval))
 	}
-	return t.mu.dirty || any && now.Sub(t.mu.swept) >= interval
+	return t.mu.dirty || had && now.Sub(t.mu.swept) >= interval
 }
 
 func (t *tiering) setSwept(now time.Time, dirty bool) {
@@ -188,8 +188,11 @@ func (p *Partition) uploadDue(view *replica.View, log *raftlog.Log) (s raftlog.S
 	return segments[i], from, due
 }
 
+// sweepDue tells whether the objects of a partition are to be listed: those of one
+// that never had any are not.
 func (p *Partition) sweepDue(view *replica.View) bool {
-	return p.tiering.sweepDue(p.node.options.Now(), p.node.cold.SweepInterval, view.State.Cold != nil)
+	had := view.State.Cold != nil || view.State.StartOffset > 0
+	return p.tiering.sweepDue(p.node.options.Now(), p.node.cold.SweepInterval, had)
 }
 
 // tierRemote is the leader's part.

@@ -317,7 +317,9 @@ func TestReadsWhileTheStoreIsAway(t *testing.T) {
 	c.write(5)
 	c.tierUp()
 	c.restart() // nothing is in memory
-	c.store.Hook(func(context.Context, coldtest.Op, string) coldtest.Fault { return coldtest.Fault{Err: coldtest.ErrFault} })
+	c.store.Hook(func(context.Context, coldtest.Op, string) coldtest.Fault {
+		return coldtest.Fault{Err: coldtest.ErrFault}
+	})
 	_, err := c.p().Fetch(t.Context(), Fetch{Offset: 0, MaxBytes: 1, Epoch: NoEpoch, LastEpoch: NoEpoch})
 	require.ErrorIs(t, err, cold.ErrUnavailable)
 	_, err = c.p().ListOffsets(t.Context(), 1, NoEpoch)
@@ -415,7 +417,9 @@ func TestRemovedTopics(t *testing.T) {
 			other := tier.Object{Base: 0, Term: 1, Nonce: 1}.Name(tier.Prefix(uuid.New(), 0))
 			c.store.Set(other, []byte("another topic's"))
 			if away {
-				c.store.Hook(func(context.Context, coldtest.Op, string) coldtest.Fault { return coldtest.Fault{Err: coldtest.ErrFault} })
+				c.store.Hook(func(context.Context, coldtest.Op, string) coldtest.Fault {
+					return coldtest.Fault{Err: coldtest.ErrFault}
+				})
 			}
 			require.NoError(t, c.Remove([]uuid.UUID{c.id}))
 			c.tierUp()

@@ -65,6 +65,7 @@ var domainErrors = map[string]struct {
 	"raftlog.ErrReplaced": {err: raftlog.ErrReplaced, inside: true},
 
 	"cold.ErrUnavailable": {err: cold.ErrUnavailable, code: storagev1.ErrorCode_ERROR_CODE_COLD_UNAVAILABLE},
+	"cold.ErrPending":     {err: cold.ErrPending, code: storagev1.ErrorCode_ERROR_CODE_COLD_UNAVAILABLE},
 	"cold.ErrDamaged":     {err: cold.ErrDamaged, code: storagev1.ErrorCode_ERROR_CODE_COLD_DAMAGED},
 	"cold.ErrLost":        {err: cold.ErrLost, code: storagev1.ErrorCode_ERROR_CODE_COLD_DAMAGED},
 

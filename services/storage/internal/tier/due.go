@@ -1,5 +1,7 @@
 package tier
 
+import "slices"
+
 // Local is a segment on disk. Its offsets are [Base, Next).
 type Local struct {
 	Base, Next int64
@@ -34,10 +36,7 @@ func (s *State) Due(segments []Local, start, bound int64) (i int, from int64, du
 // and intents whose upload nobody will add. active is the upload that the leader
 // has under way in this term, nil if there is none.
 func (s *State) Doomed(active *Object, most int) []Object {
-	var doomed []Object
-	for _, o := range s.Garbage() {
-		doomed = append(doomed, o)
-	}
+	doomed := slices.Clone(s.Garbage())
 	for _, i := range s.Intents() {
 		if active != nil && i.Object == *active {
 			continue

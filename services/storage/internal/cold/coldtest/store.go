@@ -33,6 +33,8 @@ type Fault struct {
 	// answer alone is lost.
 	Err  error
 	Done bool
+	// Late has a Put fail now, and be done at the next Settle.
+	Late bool
 }
 
 // ErrFault is an error for faults.
@@ -43,13 +45,24 @@ type Store struct {
 	mu      sync.Mutex
 	objects map[string][]byte
 	hook    func(ctx context.Context, op Op, name string) Fault
+	late    map[string][]byte
 	counts  map[Op]int
 }
 
 var _ blob.Store = (*Store)(nil)
 
 // New makes an empty store.
-func New() *Store { return &Store{objects: map[string][]byte{}, counts: map[Op]int{}} }
+func New() *Store {
+	return &Store{objects: map[string][]byte{}, late: map[string][]byte{}, counts: map[Op]int{}}
+}
+
+// Settle does what is late.
+func (s *Store) Settle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.Copy(s.objects, s.late)
+	clear(s.late)
+}
 
 // Hook has every operation ask what becomes of it; nil ends that. It is called
 // without any lock, and may block.
@@ -102,7 +115,7 @@ func (s *Store) ask(ctx context.Context, op Op, name string) (Fault, error) {
 // Put implements blob.Store.
 func (s *Store) Put(ctx context.Context, name string, src io.ReaderAt, size int64, crc32c uint32) error {
 	fault, err := s.ask(ctx, Put, name)
-	if err != nil || fault.Err != nil && !fault.Done {
+	if err != nil || fault.Err != nil && !fault.Done && !fault.Late {
 		return errors.Join(err, fault.Err)
 	}
 	content, err := io.ReadAll(io.NewSectionReader(src, 0, size))
@@ -111,6 +124,12 @@ func (s *Store) Put(ctx context.Context, name string, src io.ReaderAt, size int6
 	}
 	if int64(len(content)) != size || crc32.Checksum(content, crc32.MakeTable(crc32.Castagnoli)) != crc32c {
 		return errors.New("checksum does not match")
+	}
+	if fault.Late {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.late[name] = content
+		return fault.Err
 	}
 	s.Set(name, content)
 	return fault.Err

@@ -32,10 +32,21 @@ func policy() retry.Policy {
 
 func open(t *testing.T, endpoint, prefix string, partBytes int64) *s3.Store {
 	t.Helper()
-	store, err := s3.New(s3.Options{
-		Bucket: s3peer.Bucket, Prefix: prefix, Endpoint: endpoint,
-		Keys: s3.Keys{Access: s3peer.AccessKey, Secret: s3peer.SecretKey}, Retry: policy(), PartBytes: partBytes,
-	})
+	o := options(endpoint)
+	o.Prefix, o.PartBytes = prefix, partBytes
+	return openWith(t, o)
+}
+
+func options(endpoint string) s3.Options {
+	return s3.Options{
+		Bucket: s3peer.Bucket, Endpoint: endpoint,
+		Keys: s3.Keys{Access: s3peer.AccessKey, Secret: s3peer.SecretKey}, Retry: policy(),
+	}
+}
+
+func openWith(t *testing.T, o s3.Options) *s3.Store {
+	t.Helper()
+	store, err := s3.New(o)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		if err := store.Close(); err != nil {
@@ -99,12 +110,9 @@ func TestStoreOverABadNetwork(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := policy()
 			p.Latency, p.BytesPerSecond = time.Second, 16<<20
-			parts, err := s3.New(s3.Options{
-				Bucket: s3peer.Bucket, Prefix: prefixOf(t), Endpoint: proxy.URL(),
-				Keys: s3.Keys{Access: s3peer.AccessKey, Secret: s3peer.SecretKey}, Retry: p, PartBytes: 5 << 20,
-			})
-			require.NoError(t, err)
-			defer parts.Close()
+			o := options(proxy.URL())
+			o.Prefix, o.Retry, o.PartBytes = prefixOf(t), p, 5<<20
+			parts := openWith(t, o)
 			// The whole of an upload may take as long as its parts are tried.
 			p.Latency = time.Minute
 			store := retry.New(parts, p)
@@ -131,7 +139,7 @@ func TestStoreOverABadNetwork(t *testing.T) {
 			require.Positive(t, proxy.Hit())
 			proxy.Set(nil)
 			// Of an upload whose id was lost with the answer nobody knows but Tidy.
-			_, err = parts.Tidy(t.Context(), time.Now().Add(time.Minute))
+			_, err := parts.Tidy(t.Context(), time.Now().Add(time.Minute))
 			require.NoError(t, err)
 			require.Empty(t, server.Objects(t, prefixOf(t)))
 		})
@@ -147,15 +155,14 @@ func TestStoreThatIsRefused(t *testing.T) {
 	require.ErrorContains(t, store.Put(t.Context(), "a", blobtest.Pattern(1), 0, 0), "the server answers 403 AccessDenied: so says the proxy")
 	require.Equal(t, int64(1), proxy.Seen(), "it is not asked again")
 
-	wrong, err := s3.New(s3.Options{Bucket: s3peer.Bucket, Endpoint: server.URL(), Keys: s3.Keys{Access: s3peer.AccessKey, Secret: "not the secret"}})
-	require.NoError(t, err)
-	defer wrong.Close()
-	err = wrong.Put(t.Context(), "a", blobtest.Pattern(1), 0, 0)
+	o := options(server.URL())
+	o.Keys.Secret = "not the secret"
+	err := openWith(t, o).Put(t.Context(), "a", blobtest.Pattern(1), 0, 0)
 	require.ErrorContains(t, err, "403 SignatureDoesNotMatch")
 	require.NotContains(t, err.Error(), "not the secret")
-	absent, err := s3.New(s3.Options{Bucket: "no-such-bucket", Endpoint: server.URL(), Keys: s3.Keys{Access: s3peer.AccessKey, Secret: s3peer.SecretKey}})
-	require.NoError(t, err)
-	defer absent.Close()
+	o = options(server.URL())
+	o.Bucket = "no-such-bucket"
+	absent := openWith(t, o)
 	_, err = absent.ReadAt(t.Context(), "a", make([]byte, 1), 0)
 	require.ErrorContains(t, err, "404 NoSuchBucket")
 	require.NotErrorIs(t, err, blob.ErrNotFound)

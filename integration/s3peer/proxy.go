@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -103,6 +103,7 @@ func (p *Proxy) Up(t testing.TB) {
 }
 
 func (p *Proxy) serve(listener net.Listener) {
+	quiet := slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
 	transport := &http.Transport{DisableCompression: true, DisableKeepAlives: true}
 	forward := &httputil.ReverseProxy{
 		Transport: transport,
@@ -123,10 +124,10 @@ func (p *Proxy) serve(listener net.Listener) {
 			return nil
 		},
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
-		ErrorLog:     log.New(io.Discard, "", 0),
+		ErrorLog:     quiet,
 	}
 	server := &http.Server{
-		ErrorLog: log.New(io.Discard, "", 0),
+		ErrorLog: quiet,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			p.seen.Add(1)
 			fault := (*p.faults.Load())(r)

@@ -3,7 +3,6 @@ package s3peer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net"
 	"os"
@@ -171,7 +170,7 @@ func (s *Server) Spoil(t testing.TB, object string, off int64) {
 	defer file.Close()
 	b := make([]byte, 1)
 	_, err = file.ReadAt(b, off)
-	require.NoError(t, err, fmt.Sprintf("%s at %d", object, off))
+	require.NoError(t, err, "%s at %d", object, off)
 	b[0] ^= 1
 	_, err = file.WriteAt(b, off)
 	require.NoError(t, err)

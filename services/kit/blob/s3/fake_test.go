@@ -231,7 +231,11 @@ func (f *fake) listLocked(w http.ResponseWriter, prefix, after string) {
 }
 
 func (f *fake) listUploadsLocked(w http.ResponseWriter, prefix string) {
-	type open struct{ Key, UploadId, Initiated string } //nolint:revive // S3's spelling
+	type open struct {
+		Key       string
+		ID        string `xml:"UploadId"`
+		Initiated string
+	}
 	var result struct {
 		XMLName xml.Name `xml:"ListMultipartUploadsResult"`
 		Upload  []open
@@ -241,7 +245,7 @@ func (f *fake) listUploadsLocked(w http.ResponseWriter, prefix string) {
 			result.Upload = append(result.Upload, open{u.key, id, u.began.UTC().Format(time.RFC3339Nano)})
 		}
 	}
-	slices.SortFunc(result.Upload, func(a, b open) int { return cmp.Compare(a.UploadId, b.UploadId) })
+	slices.SortFunc(result.Upload, func(a, b open) int { return cmp.Compare(a.ID, b.ID) })
 	_ = xml.NewEncoder(w).Encode(result)
 }
 

@@ -79,7 +79,7 @@ func (s *Store) putWhole(ctx context.Context, name string, src io.ReaderAt, size
 		}
 	}
 	info, err := s.client.PutObject(ctx, s.bucket, s.prefix+name, b, size, "", sha256Hex, minio.PutObjectOptions{
-		UserMetadata: map[string]string{checksumHeader: encode(crc32c)},
+		UserMetadata:         map[string]string{checksumHeader: encode(crc32c)},
 		DisableContentSha256: size == 0,
 	})
 	if err := b.end(); err != nil {

@@ -16,6 +16,7 @@ package s3
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -167,7 +168,7 @@ func (s *Store) ReadAt(ctx context.Context, name string, p []byte, off int64) (i
 	}
 	n, err := s.readAt(ctx, name, "", p, off)
 	switch {
-	case err == errPastEnd:
+	case errors.Is(err, errPastEnd):
 		return 0, endOf(p)
 	case err != nil:
 		return n, s.failed(ctx, "read", name, err)

@@ -3,6 +3,8 @@ package cold
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -36,22 +38,37 @@ type rig struct {
 func newRig(t *testing.T, flags ...string) *rig {
 	r := &rig{bucket: s3peer.Require(t)}
 	r.proxy = s3peer.NewProxy(t, r.bucket)
+	r.prepare(t, r.proxy.URL(), flags, "AWS_ACCESS_KEY_ID="+s3peer.AccessKey, "AWS_SECRET_ACCESS_KEY="+s3peer.SecretKey, "AWS_REGION=us-east-1")
+	return r
+}
+
+// newDirectRig has no proxy, and talks TLS.
+func newDirectRig(t *testing.T, flags ...string) *rig {
+	r := &rig{bucket: s3peer.RequireTLS(t)}
+	secret := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(secret, []byte(s3peer.SecretKey+"\n"), 0o600))
+	r.prepare(t, r.bucket.URL(), append([]string{
+		"--cold-storage-access-key", s3peer.AccessKey, "--cold-storage-secret-key-file", secret, "--cold-storage-region", "us-east-1",
+	}, flags...), "SSL_CERT_FILE="+r.bucket.Certificate())
+	return r
+}
+
+func (r *rig) prepare(t *testing.T, endpoint string, flags []string, env ...string) {
 	r.server = cluster.NewProcess(t, cluster.Options{
 		Flags: append([]string{
-			"--cold-storage", "s3://" + s3peer.Bucket + "/" + prefix + "?path-style=true", "--cold-storage-endpoint", r.proxy.URL(),
+			"--cold-storage", "s3://" + s3peer.Bucket + "/" + prefix + "?path-style=true", "--cold-storage-endpoint", endpoint,
 			"--cold-check-interval", "50ms", "--cold-sweep-interval", "1s",
 			"--retention-check-interval", "0", "--compaction-check-interval", "0", "--segment-delete-grace", "0",
 		}, flags...),
-		Env: []string{"AWS_ACCESS_KEY_ID=" + s3peer.AccessKey, "AWS_SECRET_ACCESS_KEY=" + s3peer.SecretKey, "AWS_REGION=us-east-1"},
+		Env: env,
 	})
 	r.api = httpapi.New(r.server.HTTP())
 	t.Cleanup(func() {
 		r.api.Close()
-		if strings.Contains(r.server.Log(), s3peer.SecretKey) {
-			t.Error("the secret is in the log")
+		if log := r.server.Log(); strings.Contains(log, s3peer.SecretKey) || strings.Contains(log, s3peer.AccessKey) {
+			t.Error("a key is in the log")
 		}
 	})
-	return r
 }
 
 // start starts the server and makes the topic, with small segments that are

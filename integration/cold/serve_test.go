@@ -16,7 +16,11 @@ import (
 )
 
 func TestSegmentsGoToTheBucketAndComeBack(t *testing.T) {
-	r := newRig(t)
+	t.Run("keys from the environment", func(t *testing.T) { thereAndBack(t, newRig(t)) })
+	t.Run("keys from flags, over TLS", func(t *testing.T) { thereAndBack(t, newDirectRig(t)) })
+}
+
+func thereAndBack(t *testing.T, r *rig) {
 	r.start(t)
 	r.logs(t, "cold storage can be used")
 	r.produce(t, 200)

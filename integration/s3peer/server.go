@@ -38,6 +38,8 @@ type Server struct {
 	binary  string
 	dir     string
 	address string
+	// certificate and key are empty without TLS.
+	certificate, key string
 	// Nil while nothing runs.
 	running *child.Process
 }
@@ -46,6 +48,23 @@ type Server struct {
 // versitygw on the PATH it skips the test, or fails it if SLUICE_REQUIRE_PEERS
 // is 1.
 func Require(t testing.TB) *Server {
+	t.Helper()
+	s := prepare(t)
+	s.Start(t)
+	return s
+}
+
+// RequireTLS is Require for a server that speaks TLS, with a certificate of its own
+// making.
+func RequireTLS(t testing.TB) *Server {
+	t.Helper()
+	s := prepare(t)
+	s.certificate, s.key = certify(t, s.dir)
+	s.Start(t)
+	return s
+}
+
+func prepare(t testing.TB) *Server {
 	t.Helper()
 	binary, err := exec.LookPath(Binary)
 	if err != nil && os.Getenv("SLUICE_REQUIRE_PEERS") != "1" {
@@ -63,7 +82,6 @@ func Require(t testing.TB) *Server {
 		}
 	})
 	require.NoError(t, os.MkdirAll(s.bucketDir(), 0o755))
-	s.Start(t)
 	return s
 }
 
@@ -78,7 +96,11 @@ func (s *Server) Start(t testing.TB) {
 	log, err := os.OpenFile(s.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	require.NoError(t, err)
 	defer log.Close()
-	command := exec.Command(s.binary, "--port", s.address, "--keep-alive", "posix", filepath.Join(s.dir, "buckets"))
+	args := []string{"--port", s.address, "--keep-alive"}
+	if s.certificate != "" {
+		args = append(args, "--cert", s.certificate, "--key", s.key)
+	}
+	command := exec.Command(s.binary, append(args, "posix", filepath.Join(s.dir, "buckets"))...)
 	command.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+AccessKey, "ROOT_SECRET_KEY="+SecretKey)
 	command.Stdout, command.Stderr = log, log
 	s.running, err = child.Start(command)
@@ -119,7 +141,15 @@ func (s *Server) Kill() {
 }
 
 // URL is the endpoint.
-func (s *Server) URL() string { return "http://" + s.address }
+func (s *Server) URL() string {
+	if s.certificate != "" {
+		return "https://" + s.address
+	}
+	return "http://" + s.address
+}
+
+// Certificate is the file with the server's certificate.
+func (s *Server) Certificate() string { return s.certificate }
 
 // Log is what the server has printed.
 func (s *Server) Log() string {

@@ -232,6 +232,7 @@ func TestRetentionOverColdStorage(t *testing.T) {
 			c.requireWhole()
 			c.requireTidy()
 			require.Len(t, c.state().Segments(), 4-int(test.start/2))
+			require.Equal(t, test.start/2, c.describe().Upkeep.SegmentsDeleted, "wherever it was, it counts once")
 		})
 	}
 }
@@ -342,6 +343,35 @@ func TestReadsWhileTheStoreIsAway(t *testing.T) {
 	c.requireWhole()
 	c.requireTidy()
 	require.Zero(t, c.ColdTotals().PendingSegments)
+}
+
+// A pass that finds the store away asks it a few times, not once for each of the
+// node's partitions, and the next one asks anew.
+func TestAPassGivesUpOnAStoreThatIsAway(t *testing.T) {
+	c := newColdTopic(t, nil)
+	many := uuid.New()
+	require.NoError(t, c.Place([]*persistv1.CatalogTopic{placement(many, 20, nil, 1)}))
+	for i := range 20 {
+		for range 3 {
+			_, err := appendTo(c.partition(many, int32(i)), batchOf(t, strings.Repeat("x", 900)))
+			require.NoError(t, err)
+		}
+	}
+	c.store.Hook(func(context.Context, coldtest.Op, string) coldtest.Fault {
+		return coldtest.Fault{Err: coldtest.ErrFault}
+	})
+	for pass := 1; pass <= 2; pass++ {
+		failures, err := c.RunPass(t.Context(), Tiering, false)
+		require.NoError(t, err)
+		require.Len(t, failures, 20)
+		requests := c.store.Count(coldtest.Put) + c.store.Count(coldtest.Delete)
+		require.LessOrEqual(t, requests, pass*(mostFailures+c.options.Cold.Uploads))
+		require.GreaterOrEqual(t, requests, pass*mostFailures)
+	}
+	c.store.Hook(nil)
+	c.tierUp()
+	c.tierUp()
+	require.Len(t, c.store.Names(), 40)
 }
 
 // A cold copy with wrong bytes is never served; it says what it is, and the replica

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -88,6 +89,22 @@ func (p *Partition) coldPrefix() string { return tier.Prefix(p.key.Topic, p.key.
 
 func (p *Partition) located(s tier.Segment) cold.Located {
 	return cold.Located{Name: s.Object.Name(p.coldPrefix()), Segment: s}
+}
+
+// mayBeCold are those of the topics that may have objects in cold storage: any, where
+// there is one; where there is none, those that had some.
+func (n *Node) mayBeCold(ids []uuid.UUID) []uuid.UUID {
+	if n.cold != nil {
+		return ids
+	}
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	had := map[uuid.UUID]bool{}
+	for key, p := range n.mu.partitions {
+		r := p.open.Load()
+		had[key.Topic] = had[key.Topic] || p.written.Load() && (r == nil || r.View().State.Cold != nil)
+	}
+	return slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { return !had[id] })
 }
 
 // deleteRemoved deletes the objects of removed topics. A topic is done with when

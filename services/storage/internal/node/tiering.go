@@ -213,8 +213,8 @@ func (p *Partition) tierRemote(ctx context.Context, log *raftlog.Log) error {
 	if view == nil {
 		return failed
 	}
-	if sweep {
-		failed = errors.Join(failed, p.sweep(ctx))
+	if sweep && failed == nil {
+		failed = p.sweep(ctx)
 	}
 	// An intent that is still there means that the store is away, or that an object
 	// cannot be deleted: others would be left beside it.

@@ -409,6 +409,21 @@ func TestWithoutTheStoreItHad(t *testing.T) {
 	got, err := p.Fetch(t.Context(), Fetch{Offset: 4, MaxBytes: 1, Epoch: NoEpoch, LastEpoch: NoEpoch})
 	require.NoError(t, err)
 	require.NotEmpty(t, got.Batches)
+	mustPass(t, r, Tiering)
+	mustPass(t, r, Retention)
+
+	// What it removes is deleted from the store once that is back.
+	never := uuid.New()
+	require.NoError(t, r.Place([]*persistv1.CatalogTopic{placement(never, 1, nil, 1)}))
+	_, err = appendTo(r.partition(never, 0), batchOf(t, "never in cold storage"))
+	require.NoError(t, err)
+	require.NoError(t, r.Remove([]uuid.UUID{c.id, never}))
+	require.Equal(t, []uuid.UUID{c.id}, r.catalog.ColdTopics())
+	require.NoError(t, r.stop())
+	require.NotEmpty(t, c.store.Names())
+	c.start(c.options.FS)
+	c.tierUp()
+	require.Empty(t, c.store.Names())
 }
 
 // An object that nobody names, of a try that nobody knows of any more, goes with

@@ -24,7 +24,8 @@ type Options struct {
 	// Ahead is how many blocks are fetched before a reader that goes through an
 	// object asks for them.
 	Ahead int
-	// Fetches bounds the requests to the store at a time, Timeout each of them.
+	// Fetches bounds the requests to the store at a time, Timeout each of them with
+	// its wait for a turn.
 	Fetches int
 	Timeout time.Duration
 }
@@ -188,12 +189,12 @@ func (o *object) fetchBlock(number int64) func(context.Context) ([]byte, error) 
 func (o *object) fetch(off, size int64) func(context.Context) ([]byte, error) {
 	r, name := o.r, o.Name
 	return func(ctx context.Context) ([]byte, error) {
+		ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
+		defer cancel()
 		if err := r.fetches.Acquire(ctx, 1); err != nil {
 			return nil, waited(ctx)
 		}
 		defer r.fetches.Release(1)
-		ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
-		defer cancel()
 		b := make([]byte, size)
 		n, err := r.options.Store.ReadAt(ctx, name, b, off)
 		if n == len(b) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,6 +44,29 @@ type coldStorage struct {
 	uploads *semaphore.Weighted
 	// failures counts the requests of a pass that have failed since one was done.
 	failures atomic.Int64
+	// damaged has the objects that were logged as damaged.
+	damaged struct {
+		sync.Mutex
+		names map[string]bool
+	}
+}
+
+// mostDamaged bounds the objects that are known to be logged.
+const mostDamaged = 1024
+
+// firstDamage tells whether an object is met as damaged for the first time: whoever
+// reads it tries again and again.
+func (c *coldStorage) firstDamage(name string) bool {
+	c.damaged.Lock()
+	defer c.damaged.Unlock()
+	if c.damaged.names[name] {
+		return false
+	}
+	if c.damaged.names == nil || len(c.damaged.names) >= mostDamaged {
+		c.damaged.names = map[string]bool{}
+	}
+	c.damaged.names[name] = true
+	return true
 }
 
 // mostFailures is after how many a pass asks the store for nothing more: each has

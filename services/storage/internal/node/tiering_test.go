@@ -177,6 +177,50 @@ func TestTiering(t *testing.T) {
 	require.Equal(t, int64(7), epochs[1].Start)
 }
 
+// Where an epoch ended, whether a reader's log has diverged, and what was written
+// when is answered the same when it is in cold storage alone.
+func TestEpochsAndTimesInColdStorage(t *testing.T) {
+	c := newColdTopic(t, map[string]string{"retention.ms": "-1", "local.retention.ms": "-1", "local.retention.bytes": "-1"})
+	for range 5 {
+		c.write(3) // so that epochs begin within segments and at their starts
+		c.restart()
+	}
+	c.write(1)
+	type answers struct {
+		ends      []EpochEnd
+		diverging []*EpochEnd
+		times     []Listed
+	}
+	ask := func() (a answers) {
+		for epoch := range int32(12) {
+			end, err := c.p().EpochEnd(t.Context(), epoch, NoEpoch)
+			require.NoError(t, err)
+			a.ends = append(a.ends, end)
+			for offset := int64(0); offset < 16; offset += 5 {
+				got, err := c.p().Fetch(t.Context(), Fetch{Offset: offset, MaxBytes: 1, Epoch: NoEpoch, LastEpoch: epoch})
+				if err != nil {
+					require.ErrorIs(t, err, ErrOffsetOutOfRange)
+				}
+				a.diverging = append(a.diverging, got.Diverging)
+			}
+		}
+		for ts := c.clock.now().Add(-18 * time.Hour); ts.Before(c.clock.now()); ts = ts.Add(30 * time.Minute) {
+			a.times = append(a.times, c.list(ts.UnixMilli()))
+		}
+		a.times = append(a.times, c.list(MaxTimestamp), c.list(Earliest))
+		return a
+	}
+	before := ask()
+	require.NoError(t, c.Place([]*persistv1.CatalogTopic{placement(c.id, 1, map[string]string{
+		"retention.ms": "-1", "local.retention.ms": "0", "local.retention.bytes": "0",
+	}, 2)}))
+	c.tierUp()
+	require.Equal(t, 1, c.describe().Segments)
+	require.Equal(t, before, ask())
+	c.restart()
+	require.Equal(t, before, ask())
+}
+
 // What the topic says decides on what goes, and how long it stays on disk.
 func TestTieringByConfig(t *testing.T) {
 	hour := time.Hour.Milliseconds()

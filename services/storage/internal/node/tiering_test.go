@@ -221,6 +221,29 @@ func TestEpochsAndTimesInColdStorage(t *testing.T) {
 	require.Equal(t, before, ask())
 }
 
+// Of several records with the largest timestamp the first counts, wherever they are.
+func TestTheLargestTimestampIsInColdStorage(t *testing.T) {
+	c := newColdTopic(t, nil)
+	c.write(3)
+	ahead := c.clock.now().Add(time.Hour * 1000)
+	for range 2 {
+		_, err := appendTo(c.p(), datedBatch(t, ahead))
+		require.NoError(t, err)
+		c.write(3)
+	}
+	before := c.list(MaxTimestamp)
+	require.Equal(t, []int64{3, ahead.UnixMilli()}, []int64{before.Offset, before.Timestamp})
+	c.tierUp()
+	require.Greater(t, c.describe().LocalStart, int64(7))
+	require.Equal(t, before, c.list(MaxTimestamp))
+	_, err := appendTo(c.p(), datedBatch(t, ahead.Add(1)))
+	require.NoError(t, err)
+	require.Equal(t, before, c.list(MaxTimestamp))
+	_, err = appendTo(c.p(), datedBatch(t, ahead.Add(time.Hour)))
+	require.NoError(t, err)
+	require.Equal(t, c.describe().View.HighWatermark-1, c.list(MaxTimestamp).Offset)
+}
+
 // What the topic says decides on what goes, and how long it stays on disk.
 func TestTieringByConfig(t *testing.T) {
 	hour := time.Hour.Milliseconds()

@@ -227,15 +227,15 @@ func (c *Catalog) Put(topics ...*persistv1.CatalogTopic) error {
 	return c.add(records)
 }
 
-// Remove notes, durably, that topics are to go. Their data may then be deleted;
-// with cold, that in cold storage as well.
-func (c *Catalog) Remove(cold bool, ids ...uuid.UUID) error {
+// Remove notes, durably, that topics are to go. Their data may then be deleted, and
+// of those in cold their objects in cold storage.
+func (c *Catalog) Remove(ids, cold []uuid.UUID) error {
 	var records []*persistv1.CatalogRecord
 	for _, id := range ids {
 		records = append(records, removal(id))
-		if cold {
-			records = append(records, coldRemoval(id))
-		}
+	}
+	for _, id := range cold {
+		records = append(records, coldRemoval(id))
 	}
 	return c.add(records)
 }

@@ -24,7 +24,8 @@ type Options struct {
 	// Ahead is how many blocks are fetched before a reader that goes through an
 	// object asks for them.
 	Ahead int
-	// Fetches bounds the requests to the store at a time, Timeout each of them.
+	// Fetches bounds the requests to the store at a time, Timeout each of them with
+	// its wait for a turn.
 	Fetches int
 	Timeout time.Duration
 }
@@ -61,8 +62,9 @@ type Chunk struct {
 }
 
 // Read returns whole batches of a segment, from the one that holds offset on:
-// those whose base is below bound, as many as fit into maxBytes, but the first even
-// if it does not. Every batch is verified. ErrUnavailable, ErrDamaged or ErrLost.
+// those whose base is below bound, as many as fit into maxBytes and are in memory,
+// but the first in any case. Every batch is verified. ErrUnavailable, ErrDamaged or
+// ErrLost.
 func (r *Reader) Read(ctx context.Context, at Located, offset, bound int64, maxBytes int) (Chunk, error) {
 	return r.read(r.open(ctx, at), offset, bound, maxBytes)
 }
@@ -187,12 +189,12 @@ func (o *object) fetchBlock(number int64) func(context.Context) ([]byte, error) 
 func (o *object) fetch(off, size int64) func(context.Context) ([]byte, error) {
 	r, name := o.r, o.Name
 	return func(ctx context.Context) ([]byte, error) {
+		ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
+		defer cancel()
 		if err := r.fetches.Acquire(ctx, 1); err != nil {
 			return nil, waited(ctx)
 		}
 		defer r.fetches.Release(1)
-		ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
-		defer cancel()
 		b := make([]byte, size)
 		n, err := r.options.Store.ReadAt(ctx, name, b, off)
 		if n == len(b) {
@@ -271,12 +273,24 @@ func (o *object) read(offset, bound int64, maxBytes int) (Chunk, error) {
 	if err != nil {
 		return Chunk{}, err
 	}
-	b := make([]byte, min(s.Size-at.Position, max(int64(maxBytes), first)))
+	// The first batch is waited for, and no more: the rest comes with the next read.
+	want := min(s.Size-at.Position, int64(maxBytes))
+	b := make([]byte, max(first, o.ready(at.Position, want)))
 	if _, err := o.ReadAt(b, at.Position); err != nil {
 		return Chunk{}, err
 	}
 	n, next, err := o.check(at, b, bound)
 	return Chunk{Bytes: b[:n:n], Next: next}, err
+}
+
+// ready is how many of the bytes wanted from a position on are in memory.
+func (o *object) ready(position, want int64) int64 {
+	size := o.r.options.BlockBytes
+	at := position
+	for at < position+want && o.r.cache.ready(blockKey{o.Name, at / size}) {
+		at = (at/size + 1) * size
+	}
+	return min(want, at-position)
 }
 
 // sizeAt is the size of the batch at a place. No checksum covers it, but batches

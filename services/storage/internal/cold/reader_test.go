@@ -84,6 +84,7 @@ func newReader(t testing.TB, o Options) *Reader {
 // Whatever a segment holds, and from wherever it is uploaded and read, its batches
 // come back as they are on disk, whole, in order and within the limit.
 func TestReadsWhatIsOnDisk(t *testing.T) {
+	full := 0
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		gaps := rng.IntN(2) == 0
@@ -115,9 +116,35 @@ func TestReadsWhatIsOnDisk(t *testing.T) {
 			for end+1 < len(w.batches) && w.batches[end+1].BaseOffset < bound && w.end(end+1)-w.at[i] <= limit {
 				end++
 			}
-			require.Equal(t, w.log[w.at[i]:w.end(end)], chunk.Bytes, "seed %d offset %d", seed, offset)
+			require.True(t, bytes.HasPrefix(w.log[w.at[i]:w.end(end)], chunk.Bytes), "seed %d offset %d", seed, offset)
+			require.GreaterOrEqual(t, len(chunk.Bytes), w.batches[i].Size())
+			if len(chunk.Bytes) < w.end(end)-w.at[i] {
+				// The rest was not in memory yet; now it is on its way.
+				continue
+			}
+			full++
 			require.Equal(t, w.batches[end].NextOffset(), chunk.Next)
 		}
+	}
+	require.Positive(t, full)
+}
+
+// What is in memory is read as far as it fits, and no further.
+func TestReadsAsMuchAsFits(t *testing.T) {
+	w := write(t, rand.New(rand.NewPCG(11, 11)), 0, 60, false)
+	store := coldtest.New()
+	at := w.upload(t, store, 0, w.batches[59].NextOffset(), 500)
+	r := newReader(t, options(store))
+	_, err := readAll(t, r, at)
+	require.NoError(t, err)
+	for limit := 0; limit < len(w.log)+1000; limit += 501 {
+		end := 0
+		for end+1 < len(w.batches) && w.end(end+1) <= limit {
+			end++
+		}
+		chunk, err := r.Read(t.Context(), at, 0, at.Segment.Next, limit)
+		require.NoError(t, err)
+		require.Equal(t, w.log[:w.end(end)], chunk.Bytes)
 	}
 }
 

@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/sluiceio/sluice/services/kit/blob"
@@ -38,7 +42,51 @@ type coldStorage struct {
 	Cold
 	reader  *cold.Reader
 	uploads *semaphore.Weighted
+	// failures counts the requests of a pass that have failed since one was done.
+	failures atomic.Int64
+	// damaged has the objects that were logged as damaged.
+	damaged struct {
+		sync.Mutex
+		names map[string]bool
+	}
 }
+
+// mostDamaged bounds the objects that are known to be logged.
+const mostDamaged = 1024
+
+// firstDamage tells whether an object is met as damaged for the first time: whoever
+// reads it tries again and again.
+func (c *coldStorage) firstDamage(name string) bool {
+	c.damaged.Lock()
+	defer c.damaged.Unlock()
+	if c.damaged.names[name] {
+		return false
+	}
+	if c.damaged.names == nil || len(c.damaged.names) >= mostDamaged {
+		c.damaged.names = map[string]bool{}
+	}
+	c.damaged.names[name] = true
+	return true
+}
+
+// mostFailures is after how many a pass asks the store for nothing more: each has
+// taken all its retries, and there may be thousands of partitions.
+const mostFailures = 4
+
+// errAway is why a pass has not asked the store.
+var errAway = fmt.Errorf("%w: the pass has given up on it", cold.ErrUnavailable)
+
+// done notes how a request went, and gives a failure its kind.
+func (c *coldStorage) done(doing, name string, err error) error {
+	if err == nil {
+		c.failures.Store(0)
+		return nil
+	}
+	c.failures.Add(1)
+	return fmt.Errorf("%w: %s %s: %w", cold.ErrUnavailable, doing, name, err)
+}
+
+func (c *coldStorage) isAway() bool { return c.failures.Load() >= mostFailures }
 
 // newColdStorage is nil where there is none.
 func newColdStorage(c Cold) *coldStorage {
@@ -67,6 +115,22 @@ func (p *Partition) located(s tier.Segment) cold.Located {
 	return cold.Located{Name: s.Object.Name(p.coldPrefix()), Segment: s}
 }
 
+// mayBeCold are those of the topics that may have objects in cold storage: any, where
+// there is one; where there is none, those that had some.
+func (n *Node) mayBeCold(ids []uuid.UUID) []uuid.UUID {
+	if n.cold != nil {
+		return ids
+	}
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	had := map[uuid.UUID]bool{}
+	for key, p := range n.mu.partitions {
+		r := p.open.Load()
+		had[key.Topic] = had[key.Topic] || p.written.Load() && (r == nil || r.View().State.Cold != nil)
+	}
+	return slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { return !had[id] })
+}
+
 // deleteRemoved deletes the objects of removed topics. A topic is done with when
 // none is found: then nothing that was on its way when it was removed has come in
 // since the time before.
@@ -87,33 +151,38 @@ func (n *Node) deleteRemoved(ctx context.Context) error {
 				return context.Cause(ctx)
 			}
 		}
-		found := false
-		err := func() error {
-			for info, err := range n.cold.Store.List(ctx, tier.TopicPrefix(id)) {
-				if err != nil {
-					return err
-				}
-				found = true
-				// It may be placed again by now, with objects of its own. One that was
-				// listed before is the old one's: no name is used twice.
-				if !n.catalog.IsColdTopic(id) {
-					return nil
-				}
-				if err := n.cold.Store.Delete(ctx, info.Name); err != nil {
-					return err
-				}
-				n.cold.reader.Forget(info.Name)
-			}
-			return nil
-		}()
+		if n.cold.isAway() {
+			return errors.Join(failed, errAway)
+		}
+		found, err := n.deleteObjects(ctx, id)
 		if err == nil && !found {
 			err = n.catalog.ColdGone(id)
 		}
-		if err != nil {
-			failed = errors.Join(failed, fmt.Errorf("delete cold storage of removed topic %s: %w", id, err))
-		}
+		failed = errors.Join(failed, err)
 	}
 	return failed
+}
+
+// deleteObjects deletes the objects of a removed topic, and tells whether there
+// were any.
+func (n *Node) deleteObjects(ctx context.Context, id uuid.UUID) (found bool, err error) {
+	prefix := tier.TopicPrefix(id)
+	for info, err := range n.cold.Store.List(ctx, prefix) {
+		if err != nil {
+			return found, n.cold.done("list", prefix, err)
+		}
+		found = true
+		// It may be placed again by now, with objects of its own. One that was
+		// listed before is the old one's: no name is used twice.
+		if !n.catalog.IsColdTopic(id) {
+			return found, nil
+		}
+		if err := n.cold.done("delete", info.Name, n.cold.Store.Delete(ctx, info.Name)); err != nil {
+			return found, err
+		}
+		n.cold.reader.Forget(info.Name)
+	}
+	return found, nil
 }
 
 // ColdTotals are what is in cold storage of the partitions that the node leads,

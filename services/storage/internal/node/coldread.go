@@ -31,7 +31,7 @@ func (p *Partition) readCold(ctx context.Context, offset, bound int64, maxBytes 
 		read = p.node.cold.reader.ReadNow
 	}
 	chunk, err := read(ctx, at, offset, bound, maxBytes)
-	return chunk, p.coldFailed(ctx, offset, err)
+	return chunk, p.coldFailed(ctx, at, offset, err)
 }
 
 // inCold finds the segment in cold storage that has an offset, by what is known
@@ -53,14 +53,14 @@ func (p *Partition) inCold(ctx context.Context, offset int64) (cold.Located, err
 
 // coldFailed gives a read that failed its kind. That an object is gone is as it
 // should be once the start offset has passed it.
-func (p *Partition) coldFailed(ctx context.Context, offset int64, err error) error {
+func (p *Partition) coldFailed(ctx context.Context, at cold.Located, offset int64, err error) error {
 	if err == nil {
 		return nil
 	}
 	if view, _, viewErr := p.view(ctx); viewErr == nil && errors.Is(err, cold.ErrLost) && offset < view.State.StartOffset {
 		return fmt.Errorf("%w: %d was dropped", ErrOffsetOutOfRange, offset)
 	}
-	if errors.Is(err, cold.ErrDamaged) {
+	if errors.Is(err, cold.ErrDamaged) && p.node.cold.firstDamage(at.Name) {
 		p.node.options.Logger.Error("an object in cold storage is damaged",
 			"topic", p.topic.name, "partition", p.key.Partition, "error", err)
 	}
@@ -87,9 +87,10 @@ func (p *Partition) findTimestamp(ctx context.Context, view *replica.View, log *
 		if p.node.cold == nil {
 			return 0, 0, false, ErrNoColdStorage
 		}
-		offset, timestamp, ok, err = p.node.cold.reader.Find(ctx, p.located(s), ts, view.HighWatermark)
+		at := p.located(s)
+		offset, timestamp, ok, err = p.node.cold.reader.Find(ctx, at, ts, view.HighWatermark)
 		if ok || err != nil {
-			return offset, timestamp, ok, p.coldFailed(ctx, s.Next-1, err)
+			return offset, timestamp, ok, p.coldFailed(ctx, at, s.Next-1, err)
 		}
 	}
 	offset, timestamp, ok, err = log.FindTimestamp(ts, view.HighWatermark)
@@ -122,8 +123,9 @@ func (p *Partition) largestTimestamp(ctx context.Context, view *replica.View, lo
 	if p.node.cold == nil {
 		return 0, 0, false, ErrNoColdStorage
 	}
-	offset, timestamp, ok, err = p.node.cold.reader.Largest(ctx, p.located(found))
-	return offset, timestamp, ok, p.coldFailed(ctx, found.Next-1, err)
+	at := p.located(found)
+	offset, timestamp, ok, err = p.node.cold.reader.Largest(ctx, at)
+	return offset, timestamp, ok, p.coldFailed(ctx, at, found.Next-1, err)
 }
 
 // epochAt is the leader epoch of the batch that holds an offset.

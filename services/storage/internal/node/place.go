@@ -111,7 +111,7 @@ func (n *Node) Remove(ids []uuid.UUID) error {
 	if n.stopping() {
 		return ErrStopping
 	}
-	if err := n.catalog.Remove(n.cold != nil, ids...); err != nil {
+	if err := n.catalog.Remove(ids, n.mayBeCold(ids)); err != nil {
 		return fmt.Errorf("%w: %w", ErrDisk, err)
 	}
 	for _, id := range ids {

@@ -31,6 +31,12 @@ func (p *Partition) retain(ctx context.Context) error {
 			if start, err = p.raise(ctx, to); err != nil {
 				return err
 			}
+			for _, s := range onlyCold(view, log) {
+				if s.Next <= to {
+					p.counts.segmentsDeleted.Add(1)
+					p.counts.bytesReclaimed.Add(s.Size)
+				}
+			}
 		}
 	}
 	if len(local) == 0 || local[0].Next > start {

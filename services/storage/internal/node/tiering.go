@@ -151,7 +151,9 @@ func (p *Partition) tierUp(ctx context.Context) error {
 	}
 	var failed error
 	if view.Readable() && p.remoteDue(view, log) {
-		failed = p.tierRemote(ctx, log)
+		if failed = errAway; !c.isAway() {
+			failed = p.tierRemote(ctx, log)
+		}
 	}
 	// What was uploaded before a failure may go all the same.
 	if view, log, err = p.view(ctx); err != nil || log == nil {
@@ -211,8 +213,8 @@ func (p *Partition) tierRemote(ctx context.Context, log *raftlog.Log) error {
 	if view == nil {
 		return failed
 	}
-	if sweep {
-		failed = errors.Join(failed, p.sweep(ctx))
+	if sweep && failed == nil {
+		failed = p.sweep(ctx)
 	}
 	// An intent that is still there means that the store is away, or that an object
 	// cannot be deleted: others would be left beside it.
@@ -289,8 +291,7 @@ func (p *Partition) deleteDoomed(ctx context.Context, view *replica.View) (*repl
 		var failed error
 		for _, o := range doomed {
 			name := o.Name(p.coldPrefix())
-			if err := p.node.cold.Store.Delete(ctx, name); err != nil {
-				failed = errors.Join(failed, fmt.Errorf("%w: delete %s: %w", cold.ErrUnavailable, name, err))
+			if failed = p.node.cold.done("delete", name, p.node.cold.Store.Delete(ctx, name)); failed != nil {
 				break
 			}
 			p.node.cold.reader.Forget(name)
@@ -343,9 +344,9 @@ func (p *Partition) upload(ctx context.Context, view *replica.View, log *raftlog
 		return nil, err
 	}
 	name := segment.Object.Name(p.coldPrefix())
-	if err := c.Store.Put(ctx, name, draft, draft.Size(), segment.CRC); err != nil {
+	if err := c.done("upload", name, c.Store.Put(ctx, name, draft, draft.Size(), segment.CRC)); err != nil {
 		p.tiering.soil()
-		return nil, fmt.Errorf("%w: upload %s: %w", cold.ErrUnavailable, name, err)
+		return nil, err
 	}
 	segment.UploadedMs = p.node.options.Now().UnixMilli()
 	added := &persistv1.ColdAdded{Segment: segment.Encode()}
@@ -373,7 +374,7 @@ func (p *Partition) sweep(ctx context.Context) error {
 	var found []tier.Object
 	for info, err := range p.node.cold.Store.List(ctx, prefix) {
 		if err != nil {
-			return fmt.Errorf("%w: list %s: %w", cold.ErrUnavailable, prefix, err)
+			return p.node.cold.done("list", prefix, err)
 		}
 		if o, ok := tier.ParseName(strings.TrimPrefix(info.Name, prefix)); ok {
 			found = append(found, o)
@@ -387,8 +388,8 @@ func (p *Partition) sweep(ctx context.Context) error {
 	strays := view.State.Cold.Strays(found, view.Term)
 	for _, o := range strays[:min(len(strays), sweptAtOnce)] {
 		name := o.Name(prefix)
-		if err := p.node.cold.Store.Delete(ctx, name); err != nil {
-			return fmt.Errorf("%w: delete %s: %w", cold.ErrUnavailable, name, err)
+		if err := p.node.cold.done("delete", name, p.node.cold.Store.Delete(ctx, name)); err != nil {
+			return err
 		}
 		p.node.options.Logger.Info("deleted an object in cold storage that nobody names",
 			"topic", p.topic.name, "partition", p.key.Partition, "object", name)

@@ -177,6 +177,73 @@ func TestTiering(t *testing.T) {
 	require.Equal(t, int64(7), epochs[1].Start)
 }
 
+// Where an epoch ended, whether a reader's log has diverged, and what was written
+// when is answered the same when it is in cold storage alone.
+func TestEpochsAndTimesInColdStorage(t *testing.T) {
+	c := newColdTopic(t, map[string]string{"retention.ms": "-1", "local.retention.ms": "-1", "local.retention.bytes": "-1"})
+	for range 5 {
+		c.write(3) // so that epochs begin within segments and at their starts
+		c.restart()
+	}
+	c.write(1)
+	type answers struct {
+		ends      []EpochEnd
+		diverging []*EpochEnd
+		times     []Listed
+	}
+	ask := func() (a answers) {
+		for epoch := range int32(12) {
+			end, err := c.p().EpochEnd(t.Context(), epoch, NoEpoch)
+			require.NoError(t, err)
+			a.ends = append(a.ends, end)
+			for offset := int64(0); offset < 16; offset += 5 {
+				got, err := c.p().Fetch(t.Context(), Fetch{Offset: offset, MaxBytes: 1, Epoch: NoEpoch, LastEpoch: epoch})
+				if err != nil {
+					require.ErrorIs(t, err, ErrOffsetOutOfRange)
+				}
+				a.diverging = append(a.diverging, got.Diverging)
+			}
+		}
+		for ts := c.clock.now().Add(-18 * time.Hour); ts.Before(c.clock.now()); ts = ts.Add(30 * time.Minute) {
+			a.times = append(a.times, c.list(ts.UnixMilli()))
+		}
+		a.times = append(a.times, c.list(MaxTimestamp), c.list(Earliest))
+		return a
+	}
+	before := ask()
+	require.NoError(t, c.Place([]*persistv1.CatalogTopic{placement(c.id, 1, map[string]string{
+		"retention.ms": "-1", "local.retention.ms": "0", "local.retention.bytes": "0",
+	}, 2)}))
+	c.tierUp()
+	require.Equal(t, 1, c.describe().Segments)
+	require.Equal(t, before, ask())
+	c.restart()
+	require.Equal(t, before, ask())
+}
+
+// Of several records with the largest timestamp the first counts, wherever they are.
+func TestTheLargestTimestampIsInColdStorage(t *testing.T) {
+	c := newColdTopic(t, nil)
+	c.write(3)
+	ahead := c.clock.now().Add(time.Hour * 1000)
+	for range 2 {
+		_, err := appendTo(c.p(), datedBatch(t, ahead))
+		require.NoError(t, err)
+		c.write(3)
+	}
+	before := c.list(MaxTimestamp)
+	require.Equal(t, []int64{3, ahead.UnixMilli()}, []int64{before.Offset, before.Timestamp})
+	c.tierUp()
+	require.Greater(t, c.describe().LocalStart, int64(7))
+	require.Equal(t, before, c.list(MaxTimestamp))
+	_, err := appendTo(c.p(), datedBatch(t, ahead.Add(1)))
+	require.NoError(t, err)
+	require.Equal(t, before, c.list(MaxTimestamp))
+	_, err = appendTo(c.p(), datedBatch(t, ahead.Add(time.Hour)))
+	require.NoError(t, err)
+	require.Equal(t, c.describe().View.HighWatermark-1, c.list(MaxTimestamp).Offset)
+}
+
 // What the topic says decides on what goes, and how long it stays on disk.
 func TestTieringByConfig(t *testing.T) {
 	hour := time.Hour.Milliseconds()
@@ -232,6 +299,7 @@ func TestRetentionOverColdStorage(t *testing.T) {
 			c.requireWhole()
 			c.requireTidy()
 			require.Len(t, c.state().Segments(), 4-int(test.start/2))
+			require.Equal(t, test.start/2, c.describe().Upkeep.SegmentsDeleted, "wherever it was, it counts once")
 		})
 	}
 }
@@ -344,6 +412,35 @@ func TestReadsWhileTheStoreIsAway(t *testing.T) {
 	require.Zero(t, c.ColdTotals().PendingSegments)
 }
 
+// A pass that finds the store away asks it a few times, not once for each of the
+// node's partitions, and the next one asks anew.
+func TestAPassGivesUpOnAStoreThatIsAway(t *testing.T) {
+	c := newColdTopic(t, nil)
+	many := uuid.New()
+	require.NoError(t, c.Place([]*persistv1.CatalogTopic{placement(many, 20, nil, 1)}))
+	for i := range 20 {
+		for range 3 {
+			_, err := appendTo(c.partition(many, int32(i)), batchOf(t, strings.Repeat("x", 900)))
+			require.NoError(t, err)
+		}
+	}
+	c.store.Hook(func(context.Context, coldtest.Op, string) coldtest.Fault {
+		return coldtest.Fault{Err: coldtest.ErrFault}
+	})
+	for pass := 1; pass <= 2; pass++ {
+		failures, err := c.RunPass(t.Context(), Tiering, false)
+		require.NoError(t, err)
+		require.Len(t, failures, 20)
+		requests := c.store.Count(coldtest.Put) + c.store.Count(coldtest.Delete)
+		require.LessOrEqual(t, requests, pass*(mostFailures+c.options.Cold.Uploads))
+		require.GreaterOrEqual(t, requests, pass*mostFailures)
+	}
+	c.store.Hook(nil)
+	c.tierUp()
+	c.tierUp()
+	require.Len(t, c.store.Names(), 40)
+}
+
 // A cold copy with wrong bytes is never served; it says what it is, and the replica
 // goes on.
 func TestADamagedObject(t *testing.T) {
@@ -379,6 +476,21 @@ func TestWithoutTheStoreItHad(t *testing.T) {
 	got, err := p.Fetch(t.Context(), Fetch{Offset: 4, MaxBytes: 1, Epoch: NoEpoch, LastEpoch: NoEpoch})
 	require.NoError(t, err)
 	require.NotEmpty(t, got.Batches)
+	mustPass(t, r, Tiering)
+	mustPass(t, r, Retention)
+
+	// What it removes is deleted from the store once that is back.
+	never := uuid.New()
+	require.NoError(t, r.Place([]*persistv1.CatalogTopic{placement(never, 1, nil, 1)}))
+	_, err = appendTo(r.partition(never, 0), batchOf(t, "never in cold storage"))
+	require.NoError(t, err)
+	require.NoError(t, r.Remove([]uuid.UUID{c.id, never}))
+	require.Equal(t, []uuid.UUID{c.id}, r.catalog.ColdTopics())
+	require.NoError(t, r.stop())
+	require.NotEmpty(t, c.store.Names())
+	c.start(c.options.FS)
+	c.tierUp()
+	require.Empty(t, c.store.Names())
 }
 
 // An object that nobody names, of a try that nobody knows of any more, goes with

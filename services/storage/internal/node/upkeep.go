@@ -118,6 +118,7 @@ func (n *Node) RunPass(ctx context.Context, pass Pass, asked bool) ([]PassFailur
 	var failures failures
 	remote := n.cold != nil && (pass == Tiering || pass == Retention && asked)
 	if remote {
+		n.cold.failures.Store(0)
 		if err := n.deleteRemoved(ctx); err != nil && ctx.Err() == nil {
 			n.options.Logger.Warn("cold storage of removed topics is deleted later", "error", err)
 		}
@@ -171,7 +172,7 @@ func (n *Node) keepUp(ctx context.Context, p *Partition, pass Pass, asked bool) 
 		return nil
 	}
 	level := slog.LevelWarn
-	if !asked && p.failure.Load() != nil {
+	if !asked && p.failure.Load() != nil || errors.Is(err, errAway) {
 		level = slog.LevelDebug // it was logged when it happened
 	}
 	n.options.Logger.Log(ctx, level, "upkeep of a partition failed", "pass", pass.String(),

@@ -18,7 +18,6 @@ import (
 	"github.com/sluiceio/sluice/services/storage/internal/cold/coldtest"
 	"github.com/sluiceio/sluice/services/storage/internal/replica"
 	"github.com/sluiceio/sluice/services/storage/internal/retain"
-	"github.com/sluiceio/sluice/services/storage/internal/tier"
 )
 
 // coldHistory is a partition over several processes that die, above a store that
@@ -216,7 +215,7 @@ func (h *coldHistory) finish(disk *memfs.FS) (segments int) {
 	state := d.View.State.Cold
 	var want []string
 	for _, s := range state.Segments() {
-		want = append(want, s.Object.Name(tier.Prefix(h.key.Topic, h.key.Partition)))
+		want = append(want, s.Object.Name(p.coldPrefix(state)))
 	}
 	require.ElementsMatch(h.t, want, h.store.Names(), "the store has what nobody names, or lacks what somebody does")
 	require.Empty(h.t, state.Intents())

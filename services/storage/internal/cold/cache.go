@@ -41,11 +41,15 @@ type cache struct {
 		bytes  int64
 		ended  bool
 	}
+	// running ends with the cache, and all fetches with it.
+	running context.Context
+	stop    context.CancelFunc
 	fetches sync.WaitGroup
 }
 
 func newCache(most int64) *cache {
 	c := &cache{most: most}
+	c.running, c.stop = context.WithCancel(context.Background())
 	c.mu.blocks = map[blockKey]*block{}
 	c.mu.used = list.New()
 	return c
@@ -114,7 +118,7 @@ func (c *cache) join(key blockKey, fetch func(context.Context) ([]byte, error)) 
 
 // startLocked has a block fetched, with one who waits for it.
 func (c *cache) startLocked(key blockKey, fetch func(context.Context) ([]byte, error)) *block {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(c.running)
 	b := &block{key: key, done: make(chan struct{}), cancel: cancel, waiting: 1}
 	c.mu.blocks[key] = b
 	c.fetches.Go(func() {
@@ -186,9 +190,7 @@ func (c *cache) drop(object string) {
 func (c *cache) end() {
 	c.mu.Lock()
 	c.mu.ended = true
-	for _, b := range c.mu.blocks {
-		b.cancel()
-	}
 	c.mu.Unlock()
+	c.stop()
 	c.fetches.Wait()
 }

@@ -220,7 +220,11 @@ func TestDamageIsNeverServed(t *testing.T) {
 	whole := bytes.Clone(store.Object(objectName))
 	r := newReader(t, options(store))
 	hits := 0
-	for i := range whole {
+	step := 1
+	if testing.Short() {
+		step = 7
+	}
+	for i := 0; i < len(whole); i += step {
 		spoilt := bytes.Clone(whole)
 		spoilt[i] ^= byte(1 + rng.IntN(255))
 		store.Set(objectName, spoilt)
@@ -238,7 +242,7 @@ func TestDamageIsNeverServed(t *testing.T) {
 		require.NoError(t, err, "what was damaged is fetched anew")
 		require.Equal(t, w.log, got)
 	}
-	require.Greater(t, hits, int(at.Segment.Size)-1, "a byte of the batches was not missed")
+	require.GreaterOrEqual(t, hits, int(at.Segment.Size)/step, "a byte of the batches was not missed")
 
 	store.Set(objectName, whole[:len(whole)-40])
 	r.Forget(objectName)

@@ -6,8 +6,8 @@ import (
 	adminv1 "github.com/sluiceio/sluice/gen/go/sluice/admin/v1"
 )
 
-// ListTiered returns the segments of a partition in cold storage.
-func (s *adminService) ListTiered(ctx context.Context, req *adminv1.ListTieredRequest) (*adminv1.ListTieredResponse, error) {
+// ListTieredSegments returns the segments of a partition in cold storage.
+func (s *adminService) ListTieredSegments(ctx context.Context, req *adminv1.ListTieredSegmentsRequest) (*adminv1.ListTieredSegmentsResponse, error) {
 	if req.GetTopic() == "" {
 		return nil, missing("topic")
 	}
@@ -15,5 +15,5 @@ func (s *adminService) ListTiered(ctx context.Context, req *adminv1.ListTieredRe
 	if err != nil {
 		return nil, err
 	}
-	return &adminv1.ListTieredResponse{Segments: segments}, nil
+	return &adminv1.ListTieredSegmentsResponse{Segments: segments}, nil
 }

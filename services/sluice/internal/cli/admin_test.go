@@ -86,14 +86,14 @@ func (f *fakeAdmin) ResetOffsets(_ context.Context, r *adminv1.ResetOffsetsReque
 	return &adminv1.ResetOffsetsResponse{GroupsAffected: 1, EntriesReset: 2}, nil
 }
 
-func (f *fakeAdmin) ListTiered(_ context.Context, r *adminv1.ListTieredRequest) (*adminv1.ListTieredResponse, error) {
+func (f *fakeAdmin) ListTieredSegments(_ context.Context, r *adminv1.ListTieredSegmentsRequest) (*adminv1.ListTieredSegmentsResponse, error) {
 	switch {
 	case r.GetTopic() != "orders":
 		return nil, status.Errorf(codes.NotFound, "topic %q does not exist", r.GetTopic())
 	case r.GetPartition() != 1:
-		return &adminv1.ListTieredResponse{}, nil
+		return &adminv1.ListTieredSegmentsResponse{}, nil
 	}
-	return &adminv1.ListTieredResponse{Segments: []*adminv1.TieredSegment{
+	return &adminv1.ListTieredSegmentsResponse{Segments: []*adminv1.TieredSegment{
 		{BaseOffset: 0, LastOffset: 9, SizeBytes: 4096, UploadedAtMs: 1763500000000, MaxTimestampMs: 1763400000000, Object: "a"},
 		{BaseOffset: 10, LastOffset: 30, SizeBytes: 512, UploadedAtMs: 1763500001000, MaxTimestampMs: 1763400000001, Object: "b", Local: true},
 	}}, nil

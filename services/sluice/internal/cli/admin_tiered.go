@@ -27,8 +27,8 @@ func newAdminTiered(flags *remoteFlags) *cobra.Command {
 			return err
 		}
 		defer server.close()
-		response, err := call(command.Context(), server, server.admin.ListTiered,
-			&adminv1.ListTieredRequest{Topic: args[0], Partition: int32(partition)})
+		response, err := call(command.Context(), server, server.admin.ListTieredSegments,
+			&adminv1.ListTieredSegmentsRequest{Topic: args[0], Partition: int32(partition)})
 		if err != nil {
 			return err
 		}
@@ -70,7 +70,7 @@ type tieredSegmentView struct {
 }
 
 // viewTiered is what the REST door shows.
-func viewTiered(response *adminv1.ListTieredResponse) tieredView {
+func viewTiered(response *adminv1.ListTieredSegmentsResponse) tieredView {
 	view := tieredView{Segments: make([]tieredSegmentView, 0, len(response.GetSegments()))}
 	for _, s := range response.GetSegments() {
 		view.Segments = append(view.Segments, tieredSegmentView{

@@ -572,7 +572,7 @@ func (x *ResetOffsetsResponse) GetEntriesReset() int64 {
 	return 0
 }
 
-type ListTieredRequest struct {
+type ListTieredSegmentsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Topic         string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
 	Partition     int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
@@ -580,20 +580,20 @@ type ListTieredRequest struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ListTieredRequest) Reset() {
-	*x = ListTieredRequest{}
+func (x *ListTieredSegmentsRequest) Reset() {
+	*x = ListTieredSegmentsRequest{}
 	mi := &file_sluice_admin_v1_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ListTieredRequest) String() string {
+func (x *ListTieredSegmentsRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ListTieredRequest) ProtoMessage() {}
+func (*ListTieredSegmentsRequest) ProtoMessage() {}
 
-func (x *ListTieredRequest) ProtoReflect() protoreflect.Message {
+func (x *ListTieredSegmentsRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_sluice_admin_v1_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -605,26 +605,26 @@ func (x *ListTieredRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ListTieredRequest.ProtoReflect.Descriptor instead.
-func (*ListTieredRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use ListTieredSegmentsRequest.ProtoReflect.Descriptor instead.
+func (*ListTieredSegmentsRequest) Descriptor() ([]byte, []int) {
 	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
-func (x *ListTieredRequest) GetTopic() string {
+func (x *ListTieredSegmentsRequest) GetTopic() string {
 	if x != nil {
 		return x.Topic
 	}
 	return ""
 }
 
-func (x *ListTieredRequest) GetPartition() int32 {
+func (x *ListTieredSegmentsRequest) GetPartition() int32 {
 	if x != nil {
 		return x.Partition
 	}
 	return 0
 }
 
-type ListTieredResponse struct {
+type ListTieredSegmentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Each begins where the one before ends. Empty without cold storage.
 	Segments      []*TieredSegment `protobuf:"bytes,1,rep,name=segments,proto3" json:"segments,omitempty"`
@@ -632,20 +632,20 @@ type ListTieredResponse struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ListTieredResponse) Reset() {
-	*x = ListTieredResponse{}
+func (x *ListTieredSegmentsResponse) Reset() {
+	*x = ListTieredSegmentsResponse{}
 	mi := &file_sluice_admin_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ListTieredResponse) String() string {
+func (x *ListTieredSegmentsResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ListTieredResponse) ProtoMessage() {}
+func (*ListTieredSegmentsResponse) ProtoMessage() {}
 
-func (x *ListTieredResponse) ProtoReflect() protoreflect.Message {
+func (x *ListTieredSegmentsResponse) ProtoReflect() protoreflect.Message {
 	mi := &file_sluice_admin_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -657,12 +657,12 @@ func (x *ListTieredResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ListTieredResponse.ProtoReflect.Descriptor instead.
-func (*ListTieredResponse) Descriptor() ([]byte, []int) {
+// Deprecated: Use ListTieredSegmentsResponse.ProtoReflect.Descriptor instead.
+func (*ListTieredSegmentsResponse) Descriptor() ([]byte, []int) {
 	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
-func (x *ListTieredResponse) GetSegments() []*TieredSegment {
+func (x *ListTieredSegmentsResponse) GetSegments() []*TieredSegment {
 	if x != nil {
 		return x.Segments
 	}
@@ -1504,11 +1504,11 @@ const file_sluice_admin_v1_admin_proto_rawDesc = "" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\"d\n" +
 	"\x14ResetOffsetsResponse\x12'\n" +
 	"\x0fgroups_affected\x18\x01 \x01(\x03R\x0egroupsAffected\x12#\n" +
-	"\rentries_reset\x18\x02 \x01(\x03R\fentriesReset\"G\n" +
-	"\x11ListTieredRequest\x12\x14\n" +
+	"\rentries_reset\x18\x02 \x01(\x03R\fentriesReset\"O\n" +
+	"\x19ListTieredSegmentsRequest\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x1c\n" +
-	"\tpartition\x18\x02 \x01(\x05R\tpartition\"P\n" +
-	"\x12ListTieredResponse\x12:\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\"X\n" +
+	"\x1aListTieredSegmentsResponse\x12:\n" +
 	"\bsegments\x18\x01 \x03(\v2\x1e.sluice.admin.v1.TieredSegmentR\bsegments\"\xee\x01\n" +
 	"\rTieredSegment\x12\x1f\n" +
 	"\vbase_offset\x18\x01 \x01(\x03R\n" +
@@ -1573,15 +1573,14 @@ const file_sluice_admin_v1_admin_proto_rawDesc = "" +
 	"\x04keys\x18\x01 \x03(\v2\x14.sluice.admin.v1.KeyR\x04keys\")\n" +
 	"\x10DeleteKeyRequest\x12\x15\n" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\"\x13\n" +
-	"\x11DeleteKeyResponse2\xec\x06\n" +
+	"\x11DeleteKeyResponse2\x84\a\n" +
 	"\fAdminService\x12y\n" +
 	"\fRunRetention\x12$.sluice.admin.v1.RunRetentionRequest\x1a%.sluice.admin.v1.RunRetentionResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\"\x14/admin/run-retention\x12}\n" +
 	"\rRunCompaction\x12%.sluice.admin.v1.RunCompactionRequest\x1a&.sluice.admin.v1.RunCompactionResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\"\x15/admin/run-compaction\x12x\n" +
 	"\rListProducers\x12%.sluice.admin.v1.ListProducersRequest\x1a&.sluice.admin.v1.ListProducersResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/admin/producers\x12\x89\x01\n" +
 	"\x0eDeleteProducer\x12&.sluice.admin.v1.DeleteProducerRequest\x1a'.sluice.admin.v1.DeleteProducerResponse\"&\x82\xd3\xe4\x93\x02 *\x1e/admin/producers/{producer_id}\x12|\n" +
-	"\fResetOffsets\x12$.sluice.admin.v1.ResetOffsetsRequest\x1a%.sluice.admin.v1.ResetOffsetsResponse\"\x1f\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/admin/reset-offsets\x12\x80\x01\n" +
-	"\n" +
-	"ListTiered\x12\".sluice.admin.v1.ListTieredRequest\x1a#.sluice.admin.v1.ListTieredResponse\")\x82\xd3\xe4\x93\x02#\x12!/admin/tiered/{topic}/{partition}\x12[\n" +
+	"\fResetOffsets\x12$.sluice.admin.v1.ResetOffsetsRequest\x1a%.sluice.admin.v1.ResetOffsetsResponse\"\x1f\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/admin/reset-offsets\x12\x98\x01\n" +
+	"\x12ListTieredSegments\x12*.sluice.admin.v1.ListTieredSegmentsRequest\x1a+.sluice.admin.v1.ListTieredSegmentsResponse\")\x82\xd3\xe4\x93\x02#\x12!/admin/tiered/{topic}/{partition}\x12[\n" +
 	"\aGetRaft\x12\x1f.sluice.admin.v1.GetRaftRequest\x1a .sluice.admin.v1.GetRaftResponse\"\r\x82\xd3\xe4\x93\x02\a\x12\x05/raft2\xd0\x02\n" +
 	"\n" +
 	"KeyService\x12j\n" +
@@ -1605,38 +1604,38 @@ func file_sluice_admin_v1_admin_proto_rawDescGZIP() []byte {
 
 var file_sluice_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_sluice_admin_v1_admin_proto_goTypes = []any{
-	(*RunRetentionRequest)(nil),    // 0: sluice.admin.v1.RunRetentionRequest
-	(*RunRetentionResponse)(nil),   // 1: sluice.admin.v1.RunRetentionResponse
-	(*RunCompactionRequest)(nil),   // 2: sluice.admin.v1.RunCompactionRequest
-	(*RunCompactionResponse)(nil),  // 3: sluice.admin.v1.RunCompactionResponse
-	(*ListProducersRequest)(nil),   // 4: sluice.admin.v1.ListProducersRequest
-	(*ListProducersResponse)(nil),  // 5: sluice.admin.v1.ListProducersResponse
-	(*Producer)(nil),               // 6: sluice.admin.v1.Producer
-	(*ProducerPartition)(nil),      // 7: sluice.admin.v1.ProducerPartition
-	(*DeleteProducerRequest)(nil),  // 8: sluice.admin.v1.DeleteProducerRequest
-	(*DeleteProducerResponse)(nil), // 9: sluice.admin.v1.DeleteProducerResponse
-	(*ResetOffsetsRequest)(nil),    // 10: sluice.admin.v1.ResetOffsetsRequest
-	(*ResetOffsetsResponse)(nil),   // 11: sluice.admin.v1.ResetOffsetsResponse
-	(*ListTieredRequest)(nil),      // 12: sluice.admin.v1.ListTieredRequest
-	(*ListTieredResponse)(nil),     // 13: sluice.admin.v1.ListTieredResponse
-	(*TieredSegment)(nil),          // 14: sluice.admin.v1.TieredSegment
-	(*GetRaftRequest)(nil),         // 15: sluice.admin.v1.GetRaftRequest
-	(*GetRaftResponse)(nil),        // 16: sluice.admin.v1.GetRaftResponse
-	(*RaftPartition)(nil),          // 17: sluice.admin.v1.RaftPartition
-	(*RaftReplica)(nil),            // 18: sluice.admin.v1.RaftReplica
-	(*Acl)(nil),                    // 19: sluice.admin.v1.Acl
-	(*Key)(nil),                    // 20: sluice.admin.v1.Key
-	(*CreateKeyRequest)(nil),       // 21: sluice.admin.v1.CreateKeyRequest
-	(*CreateKeyResponse)(nil),      // 22: sluice.admin.v1.CreateKeyResponse
-	(*ListKeysRequest)(nil),        // 23: sluice.admin.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),       // 24: sluice.admin.v1.ListKeysResponse
-	(*DeleteKeyRequest)(nil),       // 25: sluice.admin.v1.DeleteKeyRequest
-	(*DeleteKeyResponse)(nil),      // 26: sluice.admin.v1.DeleteKeyResponse
+	(*RunRetentionRequest)(nil),        // 0: sluice.admin.v1.RunRetentionRequest
+	(*RunRetentionResponse)(nil),       // 1: sluice.admin.v1.RunRetentionResponse
+	(*RunCompactionRequest)(nil),       // 2: sluice.admin.v1.RunCompactionRequest
+	(*RunCompactionResponse)(nil),      // 3: sluice.admin.v1.RunCompactionResponse
+	(*ListProducersRequest)(nil),       // 4: sluice.admin.v1.ListProducersRequest
+	(*ListProducersResponse)(nil),      // 5: sluice.admin.v1.ListProducersResponse
+	(*Producer)(nil),                   // 6: sluice.admin.v1.Producer
+	(*ProducerPartition)(nil),          // 7: sluice.admin.v1.ProducerPartition
+	(*DeleteProducerRequest)(nil),      // 8: sluice.admin.v1.DeleteProducerRequest
+	(*DeleteProducerResponse)(nil),     // 9: sluice.admin.v1.DeleteProducerResponse
+	(*ResetOffsetsRequest)(nil),        // 10: sluice.admin.v1.ResetOffsetsRequest
+	(*ResetOffsetsResponse)(nil),       // 11: sluice.admin.v1.ResetOffsetsResponse
+	(*ListTieredSegmentsRequest)(nil),  // 12: sluice.admin.v1.ListTieredSegmentsRequest
+	(*ListTieredSegmentsResponse)(nil), // 13: sluice.admin.v1.ListTieredSegmentsResponse
+	(*TieredSegment)(nil),              // 14: sluice.admin.v1.TieredSegment
+	(*GetRaftRequest)(nil),             // 15: sluice.admin.v1.GetRaftRequest
+	(*GetRaftResponse)(nil),            // 16: sluice.admin.v1.GetRaftResponse
+	(*RaftPartition)(nil),              // 17: sluice.admin.v1.RaftPartition
+	(*RaftReplica)(nil),                // 18: sluice.admin.v1.RaftReplica
+	(*Acl)(nil),                        // 19: sluice.admin.v1.Acl
+	(*Key)(nil),                        // 20: sluice.admin.v1.Key
+	(*CreateKeyRequest)(nil),           // 21: sluice.admin.v1.CreateKeyRequest
+	(*CreateKeyResponse)(nil),          // 22: sluice.admin.v1.CreateKeyResponse
+	(*ListKeysRequest)(nil),            // 23: sluice.admin.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),           // 24: sluice.admin.v1.ListKeysResponse
+	(*DeleteKeyRequest)(nil),           // 25: sluice.admin.v1.DeleteKeyRequest
+	(*DeleteKeyResponse)(nil),          // 26: sluice.admin.v1.DeleteKeyResponse
 }
 var file_sluice_admin_v1_admin_proto_depIdxs = []int32{
 	6,  // 0: sluice.admin.v1.ListProducersResponse.producers:type_name -> sluice.admin.v1.Producer
 	7,  // 1: sluice.admin.v1.Producer.partitions:type_name -> sluice.admin.v1.ProducerPartition
-	14, // 2: sluice.admin.v1.ListTieredResponse.segments:type_name -> sluice.admin.v1.TieredSegment
+	14, // 2: sluice.admin.v1.ListTieredSegmentsResponse.segments:type_name -> sluice.admin.v1.TieredSegment
 	17, // 3: sluice.admin.v1.GetRaftResponse.partitions:type_name -> sluice.admin.v1.RaftPartition
 	18, // 4: sluice.admin.v1.RaftPartition.replicas:type_name -> sluice.admin.v1.RaftReplica
 	19, // 5: sluice.admin.v1.Key.acls:type_name -> sluice.admin.v1.Acl
@@ -1648,7 +1647,7 @@ var file_sluice_admin_v1_admin_proto_depIdxs = []int32{
 	4,  // 11: sluice.admin.v1.AdminService.ListProducers:input_type -> sluice.admin.v1.ListProducersRequest
 	8,  // 12: sluice.admin.v1.AdminService.DeleteProducer:input_type -> sluice.admin.v1.DeleteProducerRequest
 	10, // 13: sluice.admin.v1.AdminService.ResetOffsets:input_type -> sluice.admin.v1.ResetOffsetsRequest
-	12, // 14: sluice.admin.v1.AdminService.ListTiered:input_type -> sluice.admin.v1.ListTieredRequest
+	12, // 14: sluice.admin.v1.AdminService.ListTieredSegments:input_type -> sluice.admin.v1.ListTieredSegmentsRequest
 	15, // 15: sluice.admin.v1.AdminService.GetRaft:input_type -> sluice.admin.v1.GetRaftRequest
 	21, // 16: sluice.admin.v1.KeyService.CreateKey:input_type -> sluice.admin.v1.CreateKeyRequest
 	23, // 17: sluice.admin.v1.KeyService.ListKeys:input_type -> sluice.admin.v1.ListKeysRequest
@@ -1658,7 +1657,7 @@ var file_sluice_admin_v1_admin_proto_depIdxs = []int32{
 	5,  // 21: sluice.admin.v1.AdminService.ListProducers:output_type -> sluice.admin.v1.ListProducersResponse
 	9,  // 22: sluice.admin.v1.AdminService.DeleteProducer:output_type -> sluice.admin.v1.DeleteProducerResponse
 	11, // 23: sluice.admin.v1.AdminService.ResetOffsets:output_type -> sluice.admin.v1.ResetOffsetsResponse
-	13, // 24: sluice.admin.v1.AdminService.ListTiered:output_type -> sluice.admin.v1.ListTieredResponse
+	13, // 24: sluice.admin.v1.AdminService.ListTieredSegments:output_type -> sluice.admin.v1.ListTieredSegmentsResponse
 	16, // 25: sluice.admin.v1.AdminService.GetRaft:output_type -> sluice.admin.v1.GetRaftResponse
 	22, // 26: sluice.admin.v1.KeyService.CreateKey:output_type -> sluice.admin.v1.CreateKeyResponse
 	24, // 27: sluice.admin.v1.KeyService.ListKeys:output_type -> sluice.admin.v1.ListKeysResponse

@@ -19,13 +19,13 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	AdminService_RunRetention_FullMethodName   = "/sluice.admin.v1.AdminService/RunRetention"
-	AdminService_RunCompaction_FullMethodName  = "/sluice.admin.v1.AdminService/RunCompaction"
-	AdminService_ListProducers_FullMethodName  = "/sluice.admin.v1.AdminService/ListProducers"
-	AdminService_DeleteProducer_FullMethodName = "/sluice.admin.v1.AdminService/DeleteProducer"
-	AdminService_ResetOffsets_FullMethodName   = "/sluice.admin.v1.AdminService/ResetOffsets"
-	AdminService_ListTiered_FullMethodName     = "/sluice.admin.v1.AdminService/ListTiered"
-	AdminService_GetRaft_FullMethodName        = "/sluice.admin.v1.AdminService/GetRaft"
+	AdminService_RunRetention_FullMethodName       = "/sluice.admin.v1.AdminService/RunRetention"
+	AdminService_RunCompaction_FullMethodName      = "/sluice.admin.v1.AdminService/RunCompaction"
+	AdminService_ListProducers_FullMethodName      = "/sluice.admin.v1.AdminService/ListProducers"
+	AdminService_DeleteProducer_FullMethodName     = "/sluice.admin.v1.AdminService/DeleteProducer"
+	AdminService_ResetOffsets_FullMethodName       = "/sluice.admin.v1.AdminService/ResetOffsets"
+	AdminService_ListTieredSegments_FullMethodName = "/sluice.admin.v1.AdminService/ListTieredSegments"
+	AdminService_GetRaft_FullMethodName            = "/sluice.admin.v1.AdminService/GetRaft"
 )
 
 // AdminServiceClient is the client API for AdminService service.
@@ -46,9 +46,9 @@ type AdminServiceClient interface {
 	DeleteProducer(ctx context.Context, in *DeleteProducerRequest, opts ...grpc.CallOption) (*DeleteProducerResponse, error)
 	// ResetOffsets moves every group on a topic back to its first offset.
 	ResetOffsets(ctx context.Context, in *ResetOffsetsRequest, opts ...grpc.CallOption) (*ResetOffsetsResponse, error)
-	// ListTiered returns the segments of a partition that are in cold
+	// ListTieredSegments returns the segments of a partition that are in cold
 	// storage, in the order of their offsets.
-	ListTiered(ctx context.Context, in *ListTieredRequest, opts ...grpc.CallOption) (*ListTieredResponse, error)
+	ListTieredSegments(ctx context.Context, in *ListTieredSegmentsRequest, opts ...grpc.CallOption) (*ListTieredSegmentsResponse, error)
 	// GetRaft returns role, term, leader and replication state of every Raft
 	// partition.
 	GetRaft(ctx context.Context, in *GetRaftRequest, opts ...grpc.CallOption) (*GetRaftResponse, error)
@@ -112,10 +112,10 @@ func (c *adminServiceClient) ResetOffsets(ctx context.Context, in *ResetOffsetsR
 	return out, nil
 }
 
-func (c *adminServiceClient) ListTiered(ctx context.Context, in *ListTieredRequest, opts ...grpc.CallOption) (*ListTieredResponse, error) {
+func (c *adminServiceClient) ListTieredSegments(ctx context.Context, in *ListTieredSegmentsRequest, opts ...grpc.CallOption) (*ListTieredSegmentsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ListTieredResponse)
-	err := c.cc.Invoke(ctx, AdminService_ListTiered_FullMethodName, in, out, cOpts...)
+	out := new(ListTieredSegmentsResponse)
+	err := c.cc.Invoke(ctx, AdminService_ListTieredSegments_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -150,9 +150,9 @@ type AdminServiceServer interface {
 	DeleteProducer(context.Context, *DeleteProducerRequest) (*DeleteProducerResponse, error)
 	// ResetOffsets moves every group on a topic back to its first offset.
 	ResetOffsets(context.Context, *ResetOffsetsRequest) (*ResetOffsetsResponse, error)
-	// ListTiered returns the segments of a partition that are in cold
+	// ListTieredSegments returns the segments of a partition that are in cold
 	// storage, in the order of their offsets.
-	ListTiered(context.Context, *ListTieredRequest) (*ListTieredResponse, error)
+	ListTieredSegments(context.Context, *ListTieredSegmentsRequest) (*ListTieredSegmentsResponse, error)
 	// GetRaft returns role, term, leader and replication state of every Raft
 	// partition.
 	GetRaft(context.Context, *GetRaftRequest) (*GetRaftResponse, error)
@@ -181,8 +181,8 @@ func (UnimplementedAdminServiceServer) DeleteProducer(context.Context, *DeletePr
 func (UnimplementedAdminServiceServer) ResetOffsets(context.Context, *ResetOffsetsRequest) (*ResetOffsetsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResetOffsets not implemented")
 }
-func (UnimplementedAdminServiceServer) ListTiered(context.Context, *ListTieredRequest) (*ListTieredResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method ListTiered not implemented")
+func (UnimplementedAdminServiceServer) ListTieredSegments(context.Context, *ListTieredSegmentsRequest) (*ListTieredSegmentsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListTieredSegments not implemented")
 }
 func (UnimplementedAdminServiceServer) GetRaft(context.Context, *GetRaftRequest) (*GetRaftResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetRaft not implemented")
@@ -298,20 +298,20 @@ func _AdminService_ResetOffsets_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
-func _AdminService_ListTiered_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ListTieredRequest)
+func _AdminService_ListTieredSegments_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListTieredSegmentsRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
 	if interceptor == nil {
-		return srv.(AdminServiceServer).ListTiered(ctx, in)
+		return srv.(AdminServiceServer).ListTieredSegments(ctx, in)
 	}
 	info := &grpc.UnaryServerInfo{
 		Server:     srv,
-		FullMethod: AdminService_ListTiered_FullMethodName,
+		FullMethod: AdminService_ListTieredSegments_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(AdminServiceServer).ListTiered(ctx, req.(*ListTieredRequest))
+		return srv.(AdminServiceServer).ListTieredSegments(ctx, req.(*ListTieredSegmentsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -362,8 +362,8 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _AdminService_ResetOffsets_Handler,
 		},
 		{
-			MethodName: "ListTiered",
-			Handler:    _AdminService_ListTiered_Handler,
+			MethodName: "ListTieredSegments",
+			Handler:    _AdminService_ListTieredSegments_Handler,
 		},
 		{
 			MethodName: "GetRaft",

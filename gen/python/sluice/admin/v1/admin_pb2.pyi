@@ -84,7 +84,7 @@ class ResetOffsetsResponse(_message.Message):
     entries_reset: int
     def __init__(self, groups_affected: _Optional[int] = ..., entries_reset: _Optional[int] = ...) -> None: ...
 
-class ListTieredRequest(_message.Message):
+class ListTieredSegmentsRequest(_message.Message):
     __slots__ = ("topic", "partition")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
@@ -92,7 +92,7 @@ class ListTieredRequest(_message.Message):
     partition: int
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
 
-class ListTieredResponse(_message.Message):
+class ListTieredSegmentsResponse(_message.Message):
     __slots__ = ("segments",)
     SEGMENTS_FIELD_NUMBER: _ClassVar[int]
     segments: _containers.RepeatedCompositeFieldContainer[TieredSegment]

@@ -60,10 +60,10 @@ class AdminServiceStub:
                 request_serializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ResetOffsetsRequest.SerializeToString,
                 response_deserializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ResetOffsetsResponse.FromString,
                 _registered_method=True)
-        self.ListTiered = channel.unary_unary(
-                '/sluice.admin.v1.AdminService/ListTiered',
-                request_serializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ListTieredRequest.SerializeToString,
-                response_deserializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ListTieredResponse.FromString,
+        self.ListTieredSegments = channel.unary_unary(
+                '/sluice.admin.v1.AdminService/ListTieredSegments',
+                request_serializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ListTieredSegmentsRequest.SerializeToString,
+                response_deserializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ListTieredSegmentsResponse.FromString,
                 _registered_method=True)
         self.GetRaft = channel.unary_unary(
                 '/sluice.admin.v1.AdminService/GetRaft',
@@ -113,8 +113,8 @@ class AdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ListTiered(self, request, context):
-        """ListTiered returns the segments of a partition that are in cold
+    def ListTieredSegments(self, request, context):
+        """ListTieredSegments returns the segments of a partition that are in cold
         storage, in the order of their offsets.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -157,10 +157,10 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     request_deserializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ResetOffsetsRequest.FromString,
                     response_serializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ResetOffsetsResponse.SerializeToString,
             ),
-            'ListTiered': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListTiered,
-                    request_deserializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ListTieredRequest.FromString,
-                    response_serializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ListTieredResponse.SerializeToString,
+            'ListTieredSegments': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTieredSegments,
+                    request_deserializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ListTieredSegmentsRequest.FromString,
+                    response_serializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ListTieredSegmentsResponse.SerializeToString,
             ),
             'GetRaft': grpc.unary_unary_rpc_method_handler(
                     servicer.GetRaft,
@@ -315,7 +315,7 @@ class AdminService:
             _registered_method=True)
 
     @staticmethod
-    def ListTiered(request,
+    def ListTieredSegments(request,
             target,
             options=(),
             channel_credentials=None,
@@ -328,9 +328,9 @@ class AdminService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/sluice.admin.v1.AdminService/ListTiered',
-            sluice_dot_admin_dot_v1_dot_admin__pb2.ListTieredRequest.SerializeToString,
-            sluice_dot_admin_dot_v1_dot_admin__pb2.ListTieredResponse.FromString,
+            '/sluice.admin.v1.AdminService/ListTieredSegments',
+            sluice_dot_admin_dot_v1_dot_admin__pb2.ListTieredSegmentsRequest.SerializeToString,
+            sluice_dot_admin_dot_v1_dot_admin__pb2.ListTieredSegmentsResponse.FromString,
             options,
             channel_credentials,
             insecure,

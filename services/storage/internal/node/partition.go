@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,6 +62,8 @@ type Partition struct {
 	counts counts
 	// reported is the leadership that was last reported. For the owner.
 	reported report
+	// answered is how many proposals the owner's last group had.
+	answered int
 }
 
 // task is work for the owner. err is why the replica could not be opened.
@@ -154,10 +157,29 @@ func (p *Partition) take() (proposals []*replica.Proposal, tasks []task) {
 	return proposals, tasks
 }
 
+// ownerGather lets those whom the last group has answered run before the next is
+// taken. Who waits for each append comes back with another at once; without this
+// the first few of them were a group of their own, and all others waited for its
+// sync. It goes on while the queue grows, and never waits for anybody.
+func (p *Partition) ownerGather() {
+	for before := -1; ; {
+		p.queue.Lock()
+		waiting, tasks := len(p.queue.proposals), len(p.queue.tasks)
+		p.queue.Unlock()
+		if waiting >= p.answered || waiting == before || tasks > 0 {
+			return
+		}
+		before = waiting
+		runtime.Gosched()
+	}
+}
+
 // serveGroup does one round of the partition's work as its owner, and tells
 // whether it still is.
 func (p *Partition) serveGroup() (more bool) {
+	p.ownerGather()
 	proposals, tasks := p.take()
+	p.answered = len(proposals)
 	if len(proposals) == 0 && len(tasks) == 0 {
 		return false
 	}

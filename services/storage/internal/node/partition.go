@@ -33,9 +33,8 @@ type Partition struct {
 
 	queue struct {
 		sync.Mutex
-		proposals []*replica.Proposal
-		sizes     []int
-		tasks     []task
+		*group // nil when there is none
+		tasks  []task
 		// scheduled is true from the push to the pool until the owner leaves.
 		scheduled bool
 		// gone answers everything that comes, once the partition is removed or
@@ -103,8 +102,10 @@ func (p *Partition) propose(proposal *replica.Proposal, size int) {
 		proposal.Done(replica.Result{Err: gone})
 		return
 	}
-	p.queue.proposals = append(p.queue.proposals, proposal)
-	p.queue.sizes = append(p.queue.sizes, size)
+	if p.queue.group == nil {
+		p.queue.group = groups.Get().(*group)
+	}
+	p.queue.add(proposal, size)
 	push := p.scheduleLocked()
 	p.queue.Unlock()
 	if push {
@@ -134,27 +135,21 @@ func (p *Partition) scheduleLocked() (push bool) {
 	return push
 }
 
-// take hands the owner its next group. Without one the owner has left when it
-// returns.
-func (p *Partition) take() (proposals []*replica.Proposal, tasks []task) {
+// take hands the owner its next group, nil for none, which the owner releases.
+// With no tasks either the owner has left when it returns.
+func (p *Partition) take() (*group, []task) {
 	p.queue.Lock()
 	defer p.queue.Unlock()
-	tasks, p.queue.tasks = p.queue.tasks, nil
-	bytes, n := 0, 0
-	for n < len(p.queue.sizes) && (n == 0 || bytes+p.queue.sizes[n] <= maxGroupBytes) {
-		bytes += p.queue.sizes[n]
-		n++
+	tasks := p.queue.tasks
+	p.queue.tasks = nil
+	taken := p.queue.group
+	if taken != nil {
+		p.queue.group = taken.split(maxGroupBytes)
 	}
-	proposals = p.queue.proposals[:n:n]
-	if n == len(p.queue.proposals) {
-		p.queue.proposals, p.queue.sizes = nil, nil
-	} else {
-		p.queue.proposals, p.queue.sizes = p.queue.proposals[n:], p.queue.sizes[n:]
-	}
-	if len(proposals) == 0 && len(tasks) == 0 {
+	if taken == nil && len(tasks) == 0 {
 		p.queue.scheduled = false
 	}
-	return proposals, tasks
+	return taken, tasks
 }
 
 // ownerGather lets those whom the last group has answered run before the next is
@@ -164,7 +159,7 @@ func (p *Partition) take() (proposals []*replica.Proposal, tasks []task) {
 func (p *Partition) ownerGather() {
 	for before := -1; ; {
 		p.queue.Lock()
-		waiting, tasks := len(p.queue.proposals), len(p.queue.tasks)
+		waiting, tasks := p.queue.len(), len(p.queue.tasks)
 		p.queue.Unlock()
 		if waiting >= p.answered || waiting == before || tasks > 0 {
 			return
@@ -178,12 +173,12 @@ func (p *Partition) ownerGather() {
 // whether it still is.
 func (p *Partition) serveGroup() (more bool) {
 	p.ownerGather()
-	proposals, tasks := p.take()
-	p.answered = len(proposals)
-	if len(proposals) == 0 && len(tasks) == 0 {
+	taken, tasks := p.take()
+	p.answered = taken.len()
+	if taken == nil && len(tasks) == 0 {
 		return false
 	}
-	creates := len(proposals) > 0
+	creates := taken != nil
 	for _, t := range tasks {
 		creates = creates || t.creates
 	}
@@ -192,8 +187,9 @@ func (p *Partition) serveGroup() (more bool) {
 		t.run(r, err)
 	}
 	p.ownerAfter()
-	if len(proposals) > 0 {
-		p.ownerAppend(proposals)
+	if taken != nil {
+		p.ownerAppend(taken.proposals)
+		taken.release()
 		p.ownerAfter()
 	}
 	return true

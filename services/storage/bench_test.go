@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	storagev1 "github.com/sluiceio/sluice/gen/go/sluice/storage/v1"
+	"github.com/sluiceio/sluice/services/kit/headroom"
 	"github.com/sluiceio/sluice/services/kit/rpc"
 	"github.com/sluiceio/sluice/services/storage"
 )
@@ -25,6 +26,7 @@ import (
 // TMPDIR on a tmpfs to leave out the disk. Other than its rate, CPU and
 // allocations depend little on what else the machine does.
 func BenchmarkAppend(b *testing.B) {
+	headroom.Keep(headroom.OfService)
 	for _, shape := range []struct{ partitions, callers, size int }{
 		{1, 1, 1 << 10}, {1, 8, 1 << 10}, {1, 64, 1 << 10}, {1, 256, 1 << 10}, {64, 256, 1 << 10}, {1, 8, 256 << 10},
 	} {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -47,7 +46,7 @@ func BenchmarkAppend(b *testing.B) {
 							Origin: storagev1.Origin_ORIGIN_CLIENT,
 							Appends: []*storagev1.AppendRequest_PartitionAppend{{
 								Partition: &storagev1.Partition{TopicId: topic[:], Partition: int32(caller % shape.partitions)},
-								Batches:   slices.Clone(batch),
+								Batches:   batch,
 							}},
 						})
 						if err != nil || response.Appended[0].Error != nil {

@@ -61,8 +61,10 @@ type Partition struct {
 	counts counts
 	// reported is the leadership that was last reported. For the owner.
 	reported report
-	// answered is how many proposals the owner's last group had.
-	answered int
+	// expected is how many proposals the owner waits for, and patience how long at
+	// most; see ownerGather.
+	expected int
+	patience time.Duration
 }
 
 // task is work for the owner. err is why the replica could not be opened.
@@ -154,14 +156,20 @@ func (p *Partition) take() (*group, []task) {
 
 // ownerGather lets those whom the last group has answered run before the next is
 // taken. Who waits for each append comes back with another at once; without this
-// the first few of them were a group of their own, and all others waited for its
-// sync. It goes on while the queue grows, and never waits for anybody.
+// the first few of them are a group of their own, or all that came during the
+// sync, and the others wait for two syncs instead of one. It goes on while the
+// queue grows, up to all who were there, and for no longer than the last group
+// took: then a sync is cheaper.
 func (p *Partition) ownerGather() {
+	if p.expected == 0 {
+		return
+	}
+	began := time.Now()
 	for before := -1; ; {
 		p.queue.Lock()
 		waiting, tasks := p.queue.len(), len(p.queue.tasks)
 		p.queue.Unlock()
-		if waiting >= p.answered || waiting == before || tasks > 0 {
+		if waiting >= p.expected || waiting == before || tasks > 0 || time.Since(began) > p.patience {
 			return
 		}
 		before = waiting
@@ -174,7 +182,7 @@ func (p *Partition) ownerGather() {
 func (p *Partition) serveGroup() (more bool) {
 	p.ownerGather()
 	taken, tasks := p.take()
-	p.answered = taken.len()
+	p.expected = 0
 	if taken == nil && len(tasks) == 0 {
 		return false
 	}
@@ -188,7 +196,12 @@ func (p *Partition) serveGroup() (more bool) {
 	}
 	p.ownerAfter()
 	if taken != nil {
+		began := time.Now()
 		p.ownerAppend(taken.proposals)
+		p.patience = time.Since(began)
+		p.queue.Lock()
+		p.expected = taken.len() + p.queue.len()
+		p.queue.Unlock()
 		taken.release()
 		p.ownerAfter()
 	}

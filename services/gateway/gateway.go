@@ -26,10 +26,10 @@ import (
 	"github.com/sluiceio/sluice/services/gateway/internal/apijson"
 	"github.com/sluiceio/sluice/services/gateway/internal/backend"
 	"github.com/sluiceio/sluice/services/gateway/internal/binproto"
-	"github.com/sluiceio/sluice/services/gateway/internal/certs"
 	"github.com/sluiceio/sluice/services/gateway/internal/publicapi"
 	"github.com/sluiceio/sluice/services/gateway/internal/rest"
 	"github.com/sluiceio/sluice/services/gateway/internal/topicconf"
+	"github.com/sluiceio/sluice/services/kit/certs"
 	"github.com/sluiceio/sluice/services/kit/life"
 	"github.com/sluiceio/sluice/services/kit/obs"
 	"github.com/sluiceio/sluice/services/kit/rpc"
@@ -113,7 +113,7 @@ func New(cfg Config, deps Deps) (_ *Service, err error) {
 	s := &Service{logger: deps.Logger, grace: cfg.StopGrace, ready: make(chan struct{})}
 	defer s.closer.CloseOnError(&err)
 	if cfg.TLSCert != "" {
-		if s.certs, err = certs.Load(cfg.TLSCert, cfg.TLSKey, deps.Logger); err != nil {
+		if s.certs, err = certs.Load(certs.Files{Cert: cfg.TLSCert, Key: cfg.TLSKey, Flag: "--tls"}, deps.Logger); err != nil {
 			return nil, err
 		}
 	}

@@ -128,6 +128,7 @@ func New(cfg Config, deps Deps) (_ *Service, err error) {
 	}
 	// Bytes of requests under way, whichever door they came through.
 	budget := semaphore.NewWeighted(cfg.MaxInflightBodyBytes)
+	answers := semaphore.NewWeighted(cfg.MaxInflightBodyBytes)
 
 	s.backend = backend.New(
 		backend.Limits{
@@ -173,6 +174,7 @@ func New(cfg Config, deps Deps) (_ *Service, err error) {
 			Gatherer: deps.Gatherer,
 			Ready:    s.Ready,
 			Budget:   budget,
+			Answers:  answers,
 		})
 		if err != nil {
 			return nil, err
@@ -191,7 +193,7 @@ func New(cfg Config, deps Deps) (_ *Service, err error) {
 			Logger:   deps.Logger,
 			Backend:  s.backend,
 			Requests: budget,
-			Answers:  semaphore.NewWeighted(cfg.MaxInflightBodyBytes),
+			Answers:  answers,
 			TLS:      s.tlsConfig(),
 		})
 	}
@@ -277,6 +279,9 @@ func maxMessageBytes(cfg Config) int {
 func restConfig(cfg Config, listener net.Listener) rest.Config {
 	c := rest.Config{
 		MaxBodyBytes:    cfg.MaxRequestBodyBytes,
+		MaxFetchRecords: cfg.MaxFetchRecords,
+		MaxFetchBytes:   cfg.MaxFetchBytes,
+		AnswerBytes:     cfg.MaxInflightBodyBytes,
 		CORSOrigins:     cfg.CORSOrigins,
 		Unauthenticated: !cfg.Authenticated,
 	}

@@ -202,6 +202,13 @@ const (
 	// binaryWrite is how long a client of the binary protocol may take to read a
 	// MiB.
 	binaryWrite = 10 * time.Second
+	// binaryFrame is how long one of its frames may take to arrive, and binaryStall
+	// each 64 KiB of it.
+	binaryFrame = time.Minute
+	binaryStall = 10 * time.Second
+	// binaryGrace is how long its clients may stop while others wait for the memory
+	// that they hold.
+	binaryGrace = time.Second
 	// binaryHandshake is how long its handshake may take.
 	binaryHandshake = 10 * time.Second
 	// binaryConnection is how many bytes one of its connections may have under way:
@@ -220,6 +227,9 @@ func binaryConfig(cfg Config) binproto.Config {
 		ConnectionsPerAddress: cfg.BinaryMaxConnectionsPerIP,
 		IdleTimeout:           cfg.BinaryIdleTimeout,
 		WriteTimeout:          binaryWrite,
+		FrameTimeout:          binaryFrame,
+		StallTimeout:          binaryStall,
+		StallGrace:            binaryGrace,
 		HandshakeTimeout:      binaryHandshake,
 		BudgetTimeout:         binaryBudget,
 		Grace:                 cfg.StopGrace,

@@ -22,8 +22,10 @@ import (
 
 // A conn is one connection. One goroutine reads it; requests run on others.
 type conn struct {
-	door    *Door
-	net     net.Conn
+	door *Door
+	net  net.Conn
+	// What is below TLS; net itself without.
+	socket  net.Conn
 	address netip.Addr
 	// Ends when nobody can get an answer anymore.
 	ctx    context.Context
@@ -38,6 +40,8 @@ type conn struct {
 	head    [frameHead]byte
 	topic   [maxTopic]byte
 	rest    [consumeSize]byte
+	// When the frame that is being read must be there.
+	frameEnd time.Time
 
 	// Set by the handshake and not changed after it.
 	secret string
@@ -55,12 +59,16 @@ type conn struct {
 	// Bytes of produces that were read and not written, and of answers to reads
 	// that were not sent.
 	unwritten, unsent backlog
+	// The client has bytes of the door's budgets wait: for more of a request, for
+	// an answer to be taken.
+	receiving, sending stall
 }
 
 func newConn(ctx context.Context, d *Door, accepted net.Conn, address netip.Addr) *conn {
 	c := &conn{
 		door:    d,
 		net:     accepted,
+		socket:  accepted,
 		address: address,
 		base:    ctx,
 		slots:   make(chan struct{}, maxInFlight),
@@ -72,6 +80,7 @@ func newConn(ctx context.Context, d *Door, accepted net.Conn, address netip.Addr
 	c.in.conn = c.net
 	c.out.conn = c.net
 	c.out.timeout = d.cfg.WriteTimeout
+	c.out.stall = &c.sending
 	c.out.sent = c.sent
 	c.out.broken = c.broken
 	for _, b := range []*backlog{&c.unwritten, &c.unsent} {
@@ -205,7 +214,7 @@ func (c *conn) frame() bool {
 	if int64(length)-headSize > int64(c.door.cfg.MaxPayloadBytes) {
 		return c.hangUp(id, errTooLarge.WithMessage("the payload is larger than the limit of %d bytes", c.door.cfg.MaxPayloadBytes))
 	}
-	c.payload = payload{in: &c.in, left: int(length - headSize), compressed: c.gzip}
+	c.payload = payload{in: &c.in, left: int(length - headSize), compressed: c.gzip, pacer: c}
 	if !c.hurry(c.payload.left) {
 		return false
 	}
@@ -224,12 +233,31 @@ func (c *conn) frame() bool {
 	return c.payload.discard() == nil
 }
 
-// hurry gives the client a time to send what is missing of the next n bytes.
+// hurry gives the client a time to send what is missing of the next n bytes: to
+// begin with, and for all of it.
 func (c *conn) hurry(n int) bool {
 	if len(c.in.unread) >= n {
 		return true
 	}
-	return c.net.SetReadDeadline(time.Now().Add(frameTimeout)) == nil && !c.stopping.Load()
+	c.frameEnd = time.Now().Add(c.door.cfg.FrameTimeout)
+	return c.pace() == nil
+}
+
+// pace gives the client a time to send what comes next of a frame: one that
+// stops in the middle holds memory for nothing.
+func (c *conn) pace() error {
+	deadline := time.Now().Add(c.door.cfg.StallTimeout)
+	if deadline.After(c.frameEnd) {
+		deadline = c.frameEnd
+	}
+	if err := c.net.SetReadDeadline(deadline); err != nil {
+		return err
+	}
+	// After the deadline was set, or it would be set over that of a stop.
+	if c.stopping.Load() {
+		return context.Canceled
+	}
+	return nil
 }
 
 // errTooLarge is that a payload is over the limit.
@@ -257,18 +285,21 @@ func (c *conn) request(id uint32, op opcode) error {
 
 // authorized reads the topic at the start of a payload, and asks whether the key
 // that the connection came with may still do an action on it.
-func (c *conn) authorized(action registryv1.Action) ([]byte, grants.Caller, error) {
+func (c *conn) authorized(action registryv1.Action) ([]byte, error) {
 	topic, err := c.readTopic()
 	if err != nil {
-		return nil, grants.Caller{}, err
+		return nil, err
 	}
 	caller, err := c.caller()
 	if err != nil {
-		return nil, caller, err
+		return nil, err
 	}
-	return topic, caller, caller.Check(action, string(topic))
+	return topic, caller.Check(action, string(topic))
 }
 
+// caller asks for the key again. It is called once more when a request begins:
+// the rest of its frame may have taken a minute, in which the key was revoked.
+// What the key may do is then asked by the backend.
 func (c *conn) caller() (grants.Caller, error) {
 	return c.door.backend.Authenticate(c.ctx, c.secret)
 }
@@ -298,7 +329,7 @@ func (c *conn) readFull(b []byte, field string) error {
 
 // produce puts a request to append into the line of its topic.
 func (c *conn) produce(id uint32) error {
-	topic, caller, err := c.authorized(registryv1.Action_ACTION_WRITE)
+	topic, err := c.authorized(registryv1.Action_ACTION_WRITE)
 	if err != nil {
 		return err
 	}
@@ -310,6 +341,10 @@ func (c *conn) produce(id uint32) error {
 	err = c.readBody(p)
 	if err == nil {
 		err = p.parse(c.door.cfg.MaxRecords)
+	}
+	var caller grants.Caller
+	if err == nil {
+		caller, err = c.caller()
 	}
 	if err != nil {
 		p.release()
@@ -323,20 +358,31 @@ func (c *conn) produce(id uint32) error {
 	return nil
 }
 
-// firstRoom is how much of a payload is made room for before any of it is there.
-const firstRoom = 256 << 10
+const (
+	// firstRoom is how much of a payload is made room for before any of it is
+	// there, and secondRoom how much once that is full: a frame that says that it
+	// is large is not believed. From there on room doubles.
+	firstRoom  = 16 << 10
+	secondRoom = 256 << 10
+)
 
 // readBody reads the rest of the payload of a produce: as much memory as there
 // are bytes, and never more than the limit.
 func (c *conn) readBody(p *produce) error {
+	defer c.receiving.end()
+	// There was a wait for what came before to be written.
+	if !c.hurry(c.payload.left) {
+		return brokenError{context.Canceled}
+	}
 	// One more than there may be, so that the end is seen within the room.
 	most := c.door.cfg.MaxPayloadBytes + 1
 	expected := c.payload.left + 1
 	if c.payload.compressed {
 		expected *= 4
 	}
-	for room := min(expected, firstRoom, most); ; room = min(2*room, most) {
-		if err := p.hold.grow(c.ctx, int64(room), c.door.cfg.BudgetTimeout); err != nil {
+	for room := min(expected, firstRoom, most); ; room = min(max(2*room, secondRoom), most) {
+		c.receiving.end()
+		if err := p.hold.grow(c.ctx, int64(room)); err != nil {
 			return err
 		}
 		if cap(p.body) < room {
@@ -345,6 +391,9 @@ func (c *conn) readBody(p *produce) error {
 			p.body = grown
 		}
 		for len(p.body) < room {
+			if len(c.in.unread) == 0 {
+				c.receiving.begin()
+			}
 			n, err := c.payload.Read(p.body[len(p.body):room])
 			p.body = p.body[:len(p.body)+n]
 			if errors.Is(err, io.EOF) {
@@ -417,7 +466,7 @@ func (c *conn) writeGroup(topic string, caller grants.Caller, group []*produce, 
 
 // consume begins a request to read.
 func (c *conn) consume(id uint32) error {
-	topic, caller, err := c.authorized(registryv1.Action_ACTION_READ)
+	topic, err := c.authorized(registryv1.Action_ACTION_READ)
 	if err != nil {
 		return err
 	}
@@ -435,8 +484,14 @@ func (c *conn) consume(id uint32) error {
 		return brokenError{c.ctx.Err()}
 	}
 	h := hold{budget: c.door.answers}
-	if err := h.grow(c.ctx, room, c.door.cfg.BudgetTimeout); err != nil {
+	if err := h.grow(c.ctx, room); err != nil {
 		c.unsent.leave(room)
+		return err
+	}
+	caller, err := c.caller()
+	if err != nil {
+		c.unsent.leave(room)
+		h.release()
 		return err
 	}
 	c.requests.Go(func() { c.read(id, caller, read, h) })
@@ -474,7 +529,7 @@ func (c *conn) answer(frame []byte, h hold) { c.out.send(answer{frame, h}) }
 
 // sent is called when an answer is out of our hands.
 func (c *conn) sent(a *answer) {
-	if a.hold.budget != nil {
+	if a.hold.taken > 0 {
 		c.unsent.leave(a.hold.taken)
 		a.hold.release()
 	}
@@ -484,8 +539,14 @@ func (c *conn) sent(a *answer) {
 // broken is called when the client does not take answers anymore.
 func (c *conn) broken(err error) {
 	c.door.logger.DebugContext(c.ctx, "a client takes no answers", "address", c.address, "error", err)
+	c.cut()
+}
+
+// cut closes the connection at once, without the farewell of TLS, for which there
+// may be no room. Whoever reads or writes it ends it.
+func (c *conn) cut() {
 	c.cancel()
-	c.net.Close()
+	c.socket.Close()
 }
 
 // fail answers a request with an error.

@@ -50,6 +50,13 @@ type Config struct {
 	// WriteTimeout ends a connection whose client does not read answers: how
 	// long it may take for each MiB.
 	WriteTimeout time.Duration
+	// FrameTimeout is how long one frame may take to arrive.
+	FrameTimeout time.Duration
+	// StallTimeout is how long the next 64 KiB of a frame may take.
+	StallTimeout time.Duration
+	// StallGrace is how long a client may stop in the middle of a frame or of an
+	// answer while others wait for the memory that it holds.
+	StallGrace time.Duration
 	// HandshakeTimeout is how long a handshake may take, that of TLS included.
 	HandshakeTimeout time.Duration
 	// BudgetTimeout is how long a request waits for others to leave room.
@@ -75,8 +82,8 @@ type Door struct {
 	cfg       Config
 	logger    *slog.Logger
 	backend   Backend
-	requests  *semaphore.Weighted
-	answers   *semaphore.Weighted
+	requests  *budget
+	answers   *budget
 	tls       *tls.Config
 	addresses *addresses
 
@@ -94,11 +101,20 @@ func New(cfg Config, deps Deps) *Door {
 		cfg:       cfg,
 		logger:    deps.Logger,
 		backend:   deps.Backend,
-		requests:  deps.Requests,
-		answers:   deps.Answers,
 		tls:       deps.TLS,
 		addresses: newAddresses(cfg.ConnectionsPerAddress),
 	}
+	d.requests = &budget{bytes: deps.Requests, patience: cfg.BudgetTimeout, relieve: func() {
+		d.hangUpOn(func(c *conn) time.Duration { return c.receiving.lasting() })
+	}}
+	d.answers = &budget{bytes: deps.Answers, patience: cfg.BudgetTimeout, relieve: func() {
+		d.hangUpOn(func(c *conn) time.Duration {
+			if !c.unsent.holds() {
+				return 0
+			}
+			return c.sending.lasting()
+		})
+	}}
 	d.mu.open = make(map[*conn]struct{})
 	return d
 }
@@ -192,10 +208,27 @@ func (d *Door) stop() {
 	}
 }
 
+// hangUpOn closes the connection that has stalled longest, if that is long enough.
+func (d *Door) hangUpOn(stalled func(*conn) time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var worst *conn
+	longest := d.cfg.StallGrace
+	for c := range d.mu.open {
+		if lasts := stalled(c); lasts > longest {
+			worst, longest = c, lasts
+		}
+	}
+	if worst != nil {
+		d.logger.Debug("a client that had stopped was cut off: others wait for memory", "address", worst.address, "stopped_for", longest)
+		worst.cut()
+	}
+}
+
 func (d *Door) closeAll() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for c := range d.mu.open {
-		c.net.Close()
+		c.cut()
 	}
 }

@@ -19,6 +19,8 @@ type outbox struct {
 	conn net.Conn
 	// How long a client may take to read writeChunk bytes.
 	timeout time.Duration
+	// Lasts while the client is waited for.
+	stall *stall
 	// Called once for each answer that was sent, or that nobody will get.
 	sent func(*answer)
 	// Called once, when the connection turns out to be broken.
@@ -111,12 +113,14 @@ func (o *outbox) write(batch []answer) error {
 // writeChunks writes, with a deadline for each chunk: a client may be slow, but
 // not stop.
 func (o *outbox) writeChunks(b []byte) error {
+	defer o.stall.end()
 	for len(b) > 0 {
 		chunk := b[:min(len(b), writeChunk)]
 		b = b[len(chunk):]
 		if err := o.conn.SetWriteDeadline(time.Now().Add(o.timeout)); err != nil {
 			return err
 		}
+		o.stall.begin()
 		if _, err := o.conn.Write(chunk); err != nil {
 			return err
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"sync"
-	"time"
 
 	"github.com/klauspost/compress/gzip"
 )
@@ -20,7 +19,16 @@ type payload struct {
 	compressed bool
 	// The stream that is inflated has ended.
 	over bool
+
+	// Gives the client its time, before each read once stride bytes were read
+	// since.
+	pacer interface{ pace() error }
+	paced int
 }
+
+// stride is how many bytes of a frame have to come in the time that a client may
+// stop for.
+const stride = 64 << 10
 
 // Read reads the payload as the sender wrote it before it was compressed.
 func (p *payload) Read(b []byte) (int, error) {
@@ -52,8 +60,15 @@ func (p *payload) raw(b []byte) (int, error) {
 	if p.left == 0 {
 		return 0, io.EOF
 	}
+	if p.paced >= stride && len(p.in.unread) == 0 {
+		if err := p.pacer.pace(); err != nil {
+			return 0, brokenError{err}
+		}
+		p.paced = 0
+	}
 	n, err := p.in.Read(b[:min(len(b), p.left)])
 	p.left -= n
+	p.paced += n
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
@@ -129,6 +144,7 @@ func (p *rawPayload) ReadByte() (byte, error) {
 		b := in.unread[0]
 		in.unread = in.unread[1:]
 		p.left--
+		p.paced++
 		return b, nil
 	}
 	var one [1]byte
@@ -141,6 +157,3 @@ type brokenError struct{ cause error }
 
 func (e brokenError) Error() string { return e.cause.Error() }
 func (e brokenError) Unwrap() error { return e.cause }
-
-// frameTimeout is how long a client may take to send one frame.
-const frameTimeout = time.Minute

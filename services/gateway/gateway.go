@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -58,6 +59,8 @@ type Deps struct {
 	// Gatherer has the metrics of the process, which /metrics shows beside those
 	// of topics and groups; nil shows none.
 	Gatherer prometheus.Gatherer
+	// Registerer takes the series of the gateway; nil shows them to nobody.
+	Registerer prometheus.Registerer
 	// Tracing makes spans of requests; nil is none.
 	Tracing *obs.Tracing
 	// Dialer and Finder are the way into the cluster.
@@ -193,6 +196,9 @@ func New(cfg Config, deps Deps) (_ *Service, err error) {
 			Requests: budget,
 			Answers:  semaphore.NewWeighted(cfg.MaxInflightBodyBytes),
 			TLS:      s.tlsConfig(),
+
+			Registerer: deps.Registerer,
+			Tracer:     binaryTracer(deps.Tracing),
 		})
 	}
 	return s, nil
@@ -217,6 +223,14 @@ const (
 	// binaryBudget is how long its requests wait for others to leave room.
 	binaryBudget = 5 * time.Second
 )
+
+// binaryTracer is nil without an endpoint, so that requests do nothing for it.
+func binaryTracer(t *obs.Tracing) trace.Tracer {
+	if !t.Enabled() {
+		return nil
+	}
+	return t.Tracer("github.com/sluiceio/sluice/services/gateway/internal/binproto")
+}
 
 func binaryConfig(cfg Config) binproto.Config {
 	return binproto.Config{

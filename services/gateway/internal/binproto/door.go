@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/sluiceio/sluice/services/gateway/internal/backend"
@@ -73,6 +75,11 @@ type Deps struct {
 	Requests *semaphore.Weighted
 	// Answers is the budget for bytes of answers that wait to be read.
 	Answers *semaphore.Weighted
+	// Registerer takes the series of the door; nil shows them to nobody.
+	Registerer prometheus.Registerer
+	// Tracer makes a span of each read, and of produces that are written together;
+	// nil makes none.
+	Tracer trace.Tracer
 	// TLS is spoken with clients unless it is nil.
 	TLS *tls.Config
 }
@@ -86,6 +93,9 @@ type Door struct {
 	answers   *budget
 	tls       *tls.Config
 	addresses *addresses
+	metrics   *metrics
+	// Nil makes no spans.
+	tracer trace.Tracer
 
 	mu struct {
 		sync.Mutex
@@ -103,6 +113,7 @@ func New(cfg Config, deps Deps) *Door {
 		backend:   deps.Backend,
 		tls:       deps.TLS,
 		addresses: newAddresses(cfg.ConnectionsPerAddress),
+		tracer:    deps.Tracer,
 	}
 	d.requests = &budget{bytes: deps.Requests, patience: cfg.BudgetTimeout, relieve: func() {
 		d.hangUpOn(func(c *conn) time.Duration { return c.receiving.lasting() })
@@ -116,6 +127,7 @@ func New(cfg Config, deps Deps) *Door {
 		})
 	}}
 	d.mu.open = make(map[*conn]struct{})
+	d.metrics = newMetrics(d, deps.Registerer)
 	return d
 }
 
@@ -181,6 +193,7 @@ func (d *Door) take(ctx context.Context, accepted net.Conn) {
 	address := addressOf(accepted.RemoteAddr())
 	if !d.addresses.enter(address) {
 		d.logger.DebugContext(ctx, "too many connections of one address", "address", address)
+		d.metrics.refused.WithLabelValues(string(refusedCrowd)).Inc()
 		accepted.Close()
 		return
 	}
@@ -189,6 +202,13 @@ func (d *Door) take(ctx context.Context, accepted net.Conn) {
 	d.mu.open[c] = struct{}{}
 	d.mu.Unlock()
 	d.running.Go(c.begin)
+}
+
+// connections counts those that are open.
+func (d *Door) connections() float64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return float64(len(d.mu.open))
 }
 
 // forget takes a connection that is closed out of the books.
@@ -221,6 +241,7 @@ func (d *Door) hangUpOn(stalled func(*conn) time.Duration) {
 	}
 	if worst != nil {
 		d.logger.Debug("a client that had stopped was cut off: others wait for memory", "address", worst.address, "stopped_for", longest)
+		worst.endsFor(endedForMemory)
 		worst.cut()
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // An answer is a whole frame to send, and what it gives back once it is sent.
@@ -21,6 +23,8 @@ type outbox struct {
 	timeout time.Duration
 	// Lasts while the client is waited for.
 	stall *stall
+	// Counts what was sent.
+	bytes prometheus.Counter
 	// Called once for each answer that was sent, or that nobody will get.
 	sent func(*answer)
 	// Called once, when the connection turns out to be broken.
@@ -121,7 +125,9 @@ func (o *outbox) writeChunks(b []byte) error {
 			return err
 		}
 		o.stall.begin()
-		if _, err := o.conn.Write(chunk); err != nil {
+		n, err := o.conn.Write(chunk)
+		o.bytes.Add(float64(n))
+		if err != nil {
 			return err
 		}
 	}

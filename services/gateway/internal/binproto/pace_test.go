@@ -5,6 +5,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 )
 
@@ -33,7 +34,7 @@ func TestPace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var paced countingPacer
-			in := &input{conn: &streamConn{in: bytes.NewReader(make([]byte, size))}}
+			in := &input{conn: &streamConn{in: bytes.NewReader(make([]byte, size))}, received: prometheus.NewCounter(prometheus.CounterOpts{})}
 			defer in.release()
 			p := &payload{in: in, left: size, pacer: &paced}
 			if err := read(p); err != nil {

@@ -119,7 +119,7 @@ func (c *conn) handshake() (err error) {
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, c.door.cfg.HandshakeTimeout)
 	defer cancel()
-	greeting, err := readGreeting(&c.in)
+	greeting, err := readGreeting(c.in.direct())
 	if err == nil {
 		err = c.admit(ctx, greeting.token)
 	}

@@ -68,6 +68,27 @@ func (in *input) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// direct reads the connection without a buffer, and nothing ahead: strangers get
+// none before they have said who they are.
+func (in *input) direct() io.Reader { return direct{in} }
+
+type direct struct{ in *input }
+
+// Read reads from the connection.
+func (d direct) Read(p []byte) (int, error) { return d.in.receive(p) }
+
+// skip reads up to n bytes and forgets them.
+func (in *input) skip(n int) (int, error) {
+	if len(in.unread) == 0 {
+		if err := in.fill(); err != nil {
+			return 0, err
+		}
+	}
+	n = min(n, len(in.unread))
+	in.unread = in.unread[n:]
+	return n, nil
+}
+
 // fill reads ahead once nothing is unread.
 func (in *input) fill() error {
 	if in.ahead == nil {

@@ -20,11 +20,11 @@ type series struct {
 	registry *prometheus.Registry
 }
 
-func (s series) all() map[string]float64 {
+func (s series) all() map[string]int {
 	s.tb.Helper()
 	families, err := s.registry.Gather()
 	require.NoError(s.tb, err)
-	values := make(map[string]float64)
+	values := make(map[string]int)
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
 			var labels []string
@@ -37,11 +37,11 @@ func (s series) all() map[string]float64 {
 			}
 			switch {
 			case m.GetCounter() != nil:
-				values[name] = m.GetCounter().GetValue()
+				values[name] = int(m.GetCounter().GetValue())
 			case m.GetGauge() != nil:
-				values[name] = m.GetGauge().GetValue()
+				values[name] = int(m.GetGauge().GetValue())
 			case m.GetHistogram() != nil:
-				values[name] = float64(m.GetHistogram().GetSampleCount())
+				values[name] = int(m.GetHistogram().GetSampleCount())
 			}
 		}
 	}
@@ -49,9 +49,9 @@ func (s series) all() map[string]float64 {
 }
 
 // comesTo waits until a series has a value.
-func (s series) comesTo(want float64, name string) {
+func (s series) comesTo(want int, name string) {
 	s.tb.Helper()
-	require.Eventually(s.tb, func() bool { return s.all()[name] == want }, eventually, tick, "%s is not %v", name, want)
+	require.Eventually(s.tb, func() bool { return s.all()[name] == want }, eventually, tick, "%s is not %d", name, want)
 }
 
 func observed(s series) func(*binproto.Config, *binproto.Deps) {
@@ -82,7 +82,7 @@ func TestSeriesOfRequests(t *testing.T) {
 	call(ping, "ignored")
 	call(0x7f, "")
 	got := s.all()
-	for name, want := range map[string]float64{
+	for name, want := range map[string]int{
 		"connections":                                             1,
 		"connections_accepted_total":                              1,
 		"requests_total{opcode=produce,outcome=OK}":               3,
@@ -96,11 +96,11 @@ func TestSeriesOfRequests(t *testing.T) {
 		"request_seconds{opcode=consume}":                         2,
 		"request_seconds{opcode=ping}":                            1,
 		"produce_group_requests":                                  4,
-		"received_bytes_total":                                    float64(received),
+		"received_bytes_total":                                    received,
 	} {
 		require.Equal(t, want, got[name], name)
 	}
-	s.comesTo(float64(sent), "sent_bytes_total")
+	s.comesTo(sent, "sent_bytes_total")
 	s.comesTo(0, "budget_bytes{budget=requests}")
 	s.comesTo(0, "budget_bytes{budget=answers}")
 }

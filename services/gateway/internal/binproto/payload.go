@@ -60,13 +60,27 @@ func (p *payload) raw(b []byte) (int, error) {
 	if p.left == 0 {
 		return 0, io.EOF
 	}
+	if err := p.pace(); err != nil {
+		return 0, err
+	}
+	n, err := p.in.Read(b[:min(len(b), p.left)])
+	return n, p.read(n, err)
+}
+
+// pace gives the client time for what is to be read, if that may have to wait.
+func (p *payload) pace() error {
 	if p.paced >= stride && len(p.in.unread) == 0 {
 		if err := p.pacer.pace(); err != nil {
-			return 0, brokenError{err}
+			return brokenError{err}
 		}
 		p.paced = 0
 	}
-	n, err := p.in.Read(b[:min(len(b), p.left)])
+	return nil
+}
+
+// read notes that so many bytes of the frame were read, and what an error means
+// in the middle of it.
+func (p *payload) read(n int, err error) error {
 	p.left -= n
 	p.paced += n
 	if errors.Is(err, io.EOF) {
@@ -75,7 +89,7 @@ func (p *payload) raw(b []byte) (int, error) {
 	if err != nil {
 		err = brokenError{err}
 	}
-	return n, err
+	return err
 }
 
 // inflate begins to inflate.
@@ -115,13 +129,11 @@ func (p *payload) release() {
 // discard reads what is left of the frame and forgets it.
 func (p *payload) discard() error {
 	p.release()
-	if p.left == 0 {
-		return nil
-	}
-	scratch := getBuffer(readAhead)
-	defer putBuffer(scratch)
 	for p.left > 0 {
-		if _, err := p.raw(scratch[:readAhead]); err != nil {
+		if err := p.pace(); err != nil {
+			return err
+		}
+		if err := p.read(p.in.skip(p.left)); err != nil {
 			return err
 		}
 	}

@@ -133,7 +133,7 @@ func (t *term) syncWorkers() {
 		t.mu.workers[n.Id] = w
 		for id, d := range t.mu.deletions {
 			if d.remaining[n.Id] {
-				w.remove(id)
+				w.remove(id, d.Revision)
 			}
 		}
 		t.work.Go(w.run)
@@ -168,10 +168,30 @@ func (t *term) place(ctx context.Context, topic *coordinatorv1.Topic, nodes []st
 		case err := <-answers:
 			failed = errors.Join(failed, err)
 		case <-ctx.Done():
+			t.suspect(nodes)
 			return peer.ErrNodeAway.WithMessage("the storage nodes do not answer").Because(errors.Join(failed, ctx.Err()))
 		}
 	}
 	return first(failed)
+}
+
+// suspect takes nodes for silent until they answer the next time.
+func (t *term) suspect(nodes []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, node := range nodes {
+		if w, ok := t.mu.workers[node]; ok {
+			w.setSilent(true)
+		}
+	}
+}
+
+// silent tells whether a node did not answer when it was last told something.
+func (t *term) silent(node string) bool {
+	t.mu.Lock()
+	w := t.mu.workers[node]
+	t.mu.Unlock()
+	return w != nil && w.isSilent()
 }
 
 // first returns the first of joined errors, which is one that has a status.
@@ -194,7 +214,7 @@ func (t *term) remove(d view.Deleting) (wait func(context.Context)) {
 		for _, node := range d.Nodes {
 			del.remaining[node] = true
 			if w, ok := t.mu.workers[node]; ok {
-				w.remove(d.ID)
+				w.remove(d.ID, d.Revision)
 			}
 		}
 		t.settleDeletionsLocked()

@@ -129,7 +129,7 @@ func (v *View) deletingLocked(hexID string, c lease.Change) error {
 	if err := proto.Unmarshal(c.Value, row); err != nil {
 		return err
 	}
-	v.mu.deleting[id] = Deleting{ID: id, Name: row.Name, Nodes: row.Nodes}
+	v.mu.deleting[id] = Deleting{ID: id, Name: row.Name, Nodes: row.Nodes, Revision: c.ModRevision}
 	return nil
 }
 

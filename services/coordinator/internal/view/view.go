@@ -95,6 +95,8 @@ type Deleting struct {
 	Name string
 	// Nodes held replicas.
 	Nodes []string
+	// Revision is that of the deletion.
+	Revision int64
 }
 
 // New returns an empty picture; Run fills it and keeps it up to date.

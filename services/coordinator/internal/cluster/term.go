@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -83,6 +84,7 @@ func (t *term) run() error {
 		for _, d := range t.cluster.view.Deleting() {
 			t.remove(d)
 		}
+		t.dropForgotten()
 		select {
 		case <-t.ctx.Done():
 			return context.Cause(t.ctx)
@@ -212,6 +214,9 @@ func (t *term) remove(d view.Deleting) (wait func(context.Context)) {
 		del = &deletion{Deleting: d, remaining: make(map[string]bool), removed: make(chan struct{})}
 		t.mu.deletions[d.ID] = del
 		for _, node := range d.Nodes {
+			if t.cluster.view.Forgotten(node) {
+				continue
+			}
 			del.remaining[node] = true
 			if w, ok := t.mu.workers[node]; ok {
 				w.remove(d.ID, d.Revision)
@@ -229,6 +234,16 @@ func (t *term) remove(d view.Deleting) (wait func(context.Context)) {
 		case <-t.ctx.Done():
 		}
 	}
+}
+
+// dropForgotten has no deletion wait for a node that was given up.
+func (t *term) dropForgotten() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, d := range t.mu.deletions {
+		maps.DeleteFunc(d.remaining, func(node string, _ bool) bool { return t.cluster.view.Forgotten(node) })
+	}
+	t.settleDeletionsLocked()
 }
 
 // deleted reports whether a topic must not be placed any more: it is among the

@@ -79,12 +79,9 @@ type Replica struct {
 	// it guards appends that come after it in the log, before it is applied.
 	fenceInFlight int64
 
-	// stash holds payloads between Propose or Step and the write, by index and
-	// term: a message that is refused must not leave its payload to another's
-	// entry.
-	stash map[entryID][]byte
-	// waiting holds appended proposals in the order of their indexes.
-	waiting []pending
+	stash stash
+	// waiting holds appended proposals; nil when there are none.
+	waiting *pendingList
 	outbox  []Message
 
 	// stage is a snapshot that was received and stepped, until Run has installed
@@ -102,8 +99,6 @@ type Replica struct {
 	view atomic.Pointer[View]
 }
 
-type entryID struct{ index, term uint64 }
-
 // New makes a replica over its opened log and applies what is known to be
 // committed. It does not campaign.
 func New(options Options) (r *Replica, err error) {
@@ -113,7 +108,6 @@ func New(options Options) (r *Replica, err error) {
 		log:     options.Log,
 		conf:    recovered.ConfState,
 		applied: recovered.Applied,
-		stash:   map[entryID][]byte{},
 		role:    raft.StateFollower,
 	}
 	if err := r.restore(recovered.State); err != nil {
@@ -235,7 +229,7 @@ func (r *Replica) Step(m Message) (err error) {
 	}
 	for i, entry := range m.Raft.GetEntries() {
 		if m.Payloads[i] != nil {
-			r.stash[entryID{entry.GetIndex(), entry.GetTerm()}] = m.Payloads[i]
+			r.stash.step(entry, m.Payloads[i])
 		}
 	}
 	defer r.recoverPanic(&err)
@@ -289,20 +283,12 @@ func (r *Replica) fail(err error) {
 		r.err = err
 	}
 	r.dropWaiting(fmt.Errorf("%w: %w", ErrUnknownOutcome, err))
-	clear(r.stash)
+	r.stash.clear()
 	r.ahead.Clear()
 	r.discardStage()
 	r.serves = false
 	r.role, r.leader = raft.StateFollower, 0
 	r.publish()
-}
-
-func (r *Replica) dropWaiting(err error) {
-	waiting := r.waiting
-	r.waiting = nil
-	for _, p := range waiting {
-		p.proposal.Done(Result{Err: err})
-	}
 }
 
 // recoverPanic turns a panic below into the replica's failure. Raft panics when

@@ -53,6 +53,8 @@ var methods = map[string]struct{ who, method, path, body string }{
 	"sluice.admin.v1.AdminService.ListProducers":     {admins, "GET", "/admin/producers", ""},
 	"sluice.admin.v1.AdminService.DeleteProducer":    {admins, "DELETE", "/admin/producers/none", ""},
 	"sluice.admin.v1.AdminService.ResetOffsets":      {admins, "POST", "/admin/reset-offsets", `{"topic":"orders"}`},
+	"sluice.admin.v1.AdminService.ListNodes":         {admins, "GET", "/admin/nodes", ""},
+	"sluice.admin.v1.AdminService.ForgetNode":        {admins, "DELETE", "/admin/nodes/none", ""},
 	"sluice.admin.v1.AdminService.GetRaft":           {admins, "GET", "/raft", ""},
 	"sluice.admin.v1.AdminService.ListTiered":        {admins, "GET", "/admin/tiered/orders/0", ""},
 	"sluice.admin.v1.KeyService.CreateKey":           {admins, "POST", "/admin/keys", `{"name":"made by %s"}`},

@@ -30,6 +30,7 @@ func (r *Replica) Propose(proposals []*Proposal) (err error) {
 		draft  = newDraft(countEntries(proposals), last+1, r.term)
 		began  = len(r.waiting.all())
 		flying = r.ahead.Len()
+		fence  = r.fenceInFlight
 		now    = r.options.Now().UnixMilli()
 	)
 	r.stash.clear()
@@ -87,6 +88,7 @@ func (r *Replica) Propose(proposals []*Proposal) (err error) {
 	// Dropped: nothing was appended.
 	r.stash.clear()
 	r.ahead.Cut(flying, now)
+	r.fenceInFlight = fence
 	dropped := r.waiting.cut(began)
 	refusal := fmt.Errorf("%w: %w", ErrNotLeader, err)
 	for _, p := range dropped {

@@ -32,7 +32,10 @@ func (r *Replica) Run() (err error) {
 	}
 	r.stash.clear()
 	r.discardStage()
-	return r.pointAfterRoll()
+	if err := r.pointAfterRoll(); err != nil {
+		return err
+	}
+	return r.shorten()
 }
 
 func (r *Replica) handle(ready raft.Ready) error {

@@ -30,6 +30,13 @@ const (
 	maxApplyHeaders   = 1 << 20
 )
 
+const (
+	defaultKeepEntries = 128
+	// lagFactor is how many times as many entries a replica that lags may hold
+	// back, before it will need a snapshot.
+	lagFactor = 8
+)
+
 // Options are what a replica is made of.
 type Options struct {
 	Key Key
@@ -46,6 +53,9 @@ type Options struct {
 	// sync. 0 and 1 sync before each acknowledgement; so does a replica that has
 	// others, whatever is set, since Raft cannot live with less.
 	FlushEvery int
+	// KeepEntries is how many of Raft's entries that are no batch are kept for
+	// replicas that lag; up to twice as many are held. 0 is 128.
+	KeepEntries int
 	// Committed is called by the owner after the high watermark rose, once for
 	// each Ready at most. It must not block. May be nil.
 	Committed func()
@@ -117,6 +127,9 @@ func New(options Options) (r *Replica, err error) {
 		return nil, fmt.Errorf("open replica %s: %w", options.Key, err)
 	}
 	r.pointed = r.log.ActiveBase()
+	if r.options.KeepEntries == 0 {
+		r.options.KeepEntries = defaultKeepEntries
+	}
 	defer r.recoverPanic(&err)
 	r.raw, err = raft.NewRawNode(&raft.Config{
 		ID:                        options.ID,

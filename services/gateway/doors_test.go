@@ -23,6 +23,7 @@ import (
 
 	logv1 "github.com/sluiceio/sluice/gen/go/sluice/log/v1"
 	registryv1 "github.com/sluiceio/sluice/gen/go/sluice/registry/v1"
+	storagev1 "github.com/sluiceio/sluice/gen/go/sluice/storage/v1"
 	"github.com/sluiceio/sluice/services/gateway"
 	"github.com/sluiceio/sluice/services/gateway/internal/clustertest"
 )
@@ -215,6 +216,12 @@ func TestMetrics(t *testing.T) {
 		require.Contains(t, got.body, line+"\n")
 	}
 	require.Contains(t, got.body, "go_goroutines ")
+
+	// A partition that cannot be read has none, rather than zeros.
+	s.Storage["a"].Refuse(0, &storagev1.PartitionError{Code: storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED})
+	got = s.do(t, "GET", "/metrics", "")
+	require.NotContains(t, got.body, `es_partition_end_offset{partition="0"`)
+	require.NotContains(t, got.body, `es_group_lag{group="analytics"`)
 
 	// A node that does not answer costs its own series.
 	s.SetDown("a", true)

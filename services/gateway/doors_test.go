@@ -297,6 +297,24 @@ func TestGRPCServesThePublicServicesAlone(t *testing.T) {
 	}, names)
 }
 
+// Where callers need no key, headers that are meant for a proxy are not in the way.
+func TestHeadersOfProxies(t *testing.T) {
+	for required, want := range map[bool]int{false: 200, true: 401} {
+		s := start(t, func(c *gateway.Config) { c.Authenticated = required })
+		for _, value := range []string{"Basic eDp5", "Bearer", "", "garbage"} {
+			for _, path := range []string{"/topics", "/metrics"} {
+				req := s.request(t, "GET", path, "")
+				req.Header.Set("Authorization", value)
+				require.Equal(t, want, s.send(t, req).status, "%s with %q, keys needed: %t", path, value, required)
+			}
+		}
+	}
+	s := start(t)
+	proxied := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Basic eDp5")
+	_, err := logv1.NewTopicServiceClient(dial(t, s)).ListTopics(proxied, &logv1.ListTopicsRequest{})
+	require.NoError(t, err)
+}
+
 // Who may do what is decided under both doors, by what the registry says.
 func TestGrantsHoldOnBothDoors(t *testing.T) {
 	cluster := clustertest.New(t, "a")

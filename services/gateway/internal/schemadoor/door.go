@@ -25,7 +25,6 @@ import (
 
 	registryv1 "github.com/sluiceio/sluice/gen/go/sluice/registry/v1"
 	"github.com/sluiceio/sluice/services/gateway/internal/backend"
-	"github.com/sluiceio/sluice/services/gateway/internal/credential"
 	"github.com/sluiceio/sluice/services/gateway/internal/grants"
 )
 
@@ -152,7 +151,7 @@ func (d *door) callerOf(r *http.Request) (grants.Caller, error) {
 	if _, password, ok := r.BasicAuth(); ok && len(keys) == 0 {
 		return d.backend.Authenticate(r.Context(), password)
 	}
-	secret, err := credential.Secret(r.Header.Values("Authorization"), keys)
+	secret, err := d.backend.Secret(r.Header.Values("Authorization"), keys)
 	if err != nil {
 		return grants.Caller{}, err
 	}

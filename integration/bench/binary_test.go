@@ -55,7 +55,7 @@ func BenchmarkBinary(b *testing.B) {
 	const load = "8 clients, 500 records of 256 B"
 	disk := Row{Name: "disk: " + load}
 	b.Run(disk.Name, func(b *testing.B) {
-		d, err := newBareDisk(b.TempDir()+"/disk", diskSize)
+		d, err := newBareDisk(b.TempDir()+"/disk", diskSize, false)
 		require.NoError(b, err)
 		b.Cleanup(func() { require.NoError(b, d.close()) })
 		batch := newBatch(b, doorRecords, doorSize)

@@ -27,10 +27,10 @@ import (
 	"github.com/sluiceio/sluice/services/gateway/internal/apijson"
 	"github.com/sluiceio/sluice/services/gateway/internal/backend"
 	"github.com/sluiceio/sluice/services/gateway/internal/binproto"
-	"github.com/sluiceio/sluice/services/gateway/internal/certs"
 	"github.com/sluiceio/sluice/services/gateway/internal/publicapi"
 	"github.com/sluiceio/sluice/services/gateway/internal/rest"
 	"github.com/sluiceio/sluice/services/gateway/internal/topicconf"
+	"github.com/sluiceio/sluice/services/kit/certs"
 	"github.com/sluiceio/sluice/services/kit/life"
 	"github.com/sluiceio/sluice/services/kit/obs"
 	"github.com/sluiceio/sluice/services/kit/rpc"
@@ -116,7 +116,7 @@ func New(cfg Config, deps Deps) (_ *Service, err error) {
 	s := &Service{logger: deps.Logger, grace: cfg.StopGrace, ready: make(chan struct{})}
 	defer s.closer.CloseOnError(&err)
 	if cfg.TLSCert != "" {
-		if s.certs, err = certs.Load(cfg.TLSCert, cfg.TLSKey, deps.Logger); err != nil {
+		if s.certs, err = certs.Load(certs.Files{Cert: cfg.TLSCert, Key: cfg.TLSKey, Flag: "--tls"}, deps.Logger); err != nil {
 			return nil, err
 		}
 	}
@@ -131,6 +131,7 @@ func New(cfg Config, deps Deps) (_ *Service, err error) {
 	}
 	// Bytes of requests under way, whichever door they came through.
 	budget := semaphore.NewWeighted(cfg.MaxInflightBodyBytes)
+	answers := semaphore.NewWeighted(cfg.MaxInflightBodyBytes)
 
 	s.backend = backend.New(
 		backend.Limits{
@@ -176,6 +177,7 @@ func New(cfg Config, deps Deps) (_ *Service, err error) {
 			Gatherer: deps.Gatherer,
 			Ready:    s.Ready,
 			Budget:   budget,
+			Answers:  answers,
 		})
 		if err != nil {
 			return nil, err
@@ -194,7 +196,7 @@ func New(cfg Config, deps Deps) (_ *Service, err error) {
 			Logger:   deps.Logger,
 			Backend:  s.backend,
 			Requests: budget,
-			Answers:  semaphore.NewWeighted(cfg.MaxInflightBodyBytes),
+			Answers:  answers,
 			TLS:      s.tlsConfig(),
 
 			Registerer: deps.Registerer,
@@ -301,6 +303,9 @@ func maxMessageBytes(cfg Config) int {
 func restConfig(cfg Config, listener net.Listener) rest.Config {
 	c := rest.Config{
 		MaxBodyBytes:    cfg.MaxRequestBodyBytes,
+		MaxFetchRecords: cfg.MaxFetchRecords,
+		MaxFetchBytes:   cfg.MaxFetchBytes,
+		AnswerBytes:     cfg.MaxInflightBodyBytes,
 		CORSOrigins:     cfg.CORSOrigins,
 		Unauthenticated: !cfg.Authenticated,
 	}

@@ -27,12 +27,11 @@ type service interface {
 func (n *Node) makeServices(metrics *prometheus.Registry, bootstrapFile string) error {
 	runs := roles(n.cfg.Roles)
 	if runs.has(Storage) {
-		replicas, err := storage.New(n.cfg.Storage, storage.Deps{
-			Logger:     n.logger.With("service", "storage"),
-			Registerer: metrics,
-			Tracer:     n.tracing.Tracer("github.com/sluiceio/sluice/services/storage"),
-			NodeID:     n.id,
-		})
+		deps := storage.Deps{Logger: n.logger.With("service", "storage"), Registerer: metrics, NodeID: n.id}
+		if n.tracing.Enabled() {
+			deps.Tracer = n.tracing.Tracer("github.com/sluiceio/sluice/services/storage")
+		}
+		replicas, err := storage.New(n.cfg.Storage, deps)
 		if err != nil {
 			return err
 		}

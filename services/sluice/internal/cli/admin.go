@@ -26,6 +26,8 @@ func newAdmin() *cobra.Command {
 			}),
 		newAdminProducers(flags),
 		newAdminResetOffsets(flags),
+		newAdminNodes(flags),
+		newAdminForgetNode(flags),
 	)
 	return command
 }

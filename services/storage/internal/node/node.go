@@ -89,9 +89,6 @@ type Node struct {
 	}
 	// placing serialises changes of what the node holds.
 	placing sync.Mutex
-	// deleting are the removed topics whose data is on its way out; each is
-	// closed when it is gone, or cannot go. Guarded by placing.
-	deleting map[uuid.UUID]<-chan struct{}
 }
 
 // Open opens a node's folder and takes it for this process. Replicas are opened
@@ -106,7 +103,6 @@ func Open(options Options) (_ *Node, err error) {
 		memory:  semaphore.NewWeighted(options.MaxAppendBytes),
 		upkeep:  newUpkeep(),
 	}
-	n.deleting = map[uuid.UUID]<-chan struct{}{}
 	n.mu.topics = map[uuid.UUID]*topic{}
 	n.mu.partitions = map[replica.Key]*Partition{}
 	if err := options.FS.MkdirAll(filepath.Join(options.Dir, topicsFolder)); err != nil {

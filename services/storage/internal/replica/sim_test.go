@@ -104,6 +104,8 @@ func (s *sim) start(n *simNode, log *raftlog.Log) {
 		Key: replica.Key{Topic: uuid.Nil}, ID: n.id, Log: log,
 		Logger: slog.New(slog.DiscardHandler),
 		Now:    func() time.Time { return s.clock },
+		// Few, so that histories see the first index move.
+		KeepEntries: 4,
 	})
 	require.NoError(s.t, err, "start %d", n.id)
 	n.r, n.log, n.highest = r, log, 0

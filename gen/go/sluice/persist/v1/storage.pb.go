@@ -350,6 +350,8 @@ type CatalogRecord struct {
 	//
 	//	*CatalogRecord_Topic
 	//	*CatalogRecord_RemovedTopicId
+	//	*CatalogRecord_Removal
+	//	*CatalogRecord_ForgottenRevision
 	Kind          isCatalogRecord_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -410,6 +412,24 @@ func (x *CatalogRecord) GetRemovedTopicId() []byte {
 	return nil
 }
 
+func (x *CatalogRecord) GetRemoval() *CatalogRemoval {
+	if x != nil {
+		if x, ok := x.Kind.(*CatalogRecord_Removal); ok {
+			return x.Removal
+		}
+	}
+	return nil
+}
+
+func (x *CatalogRecord) GetForgottenRevision() int64 {
+	if x != nil {
+		if x, ok := x.Kind.(*CatalogRecord_ForgottenRevision); ok {
+			return x.ForgottenRevision
+		}
+	}
+	return 0
+}
+
 type isCatalogRecord_Kind interface {
 	isCatalogRecord_Kind()
 }
@@ -419,13 +439,81 @@ type CatalogRecord_Topic struct {
 }
 
 type CatalogRecord_RemovedTopicId struct {
-	// Id of a topic whose replicas are to go.
+	// Id of a topic whose replicas are to go. Written by format 1 alone.
 	RemovedTopicId []byte `protobuf:"bytes,2,opt,name=removed_topic_id,json=removedTopicId,proto3,oneof"`
+}
+
+type CatalogRecord_Removal struct {
+	Removal *CatalogRemoval `protobuf:"bytes,3,opt,name=removal,proto3,oneof"`
+}
+
+type CatalogRecord_ForgottenRevision struct {
+	// The highest revision of the removals that the file no longer has.
+	ForgottenRevision int64 `protobuf:"varint,4,opt,name=forgotten_revision,json=forgottenRevision,proto3,oneof"`
 }
 
 func (*CatalogRecord_Topic) isCatalogRecord_Kind() {}
 
 func (*CatalogRecord_RemovedTopicId) isCatalogRecord_Kind() {}
+
+func (*CatalogRecord_Removal) isCatalogRecord_Kind() {}
+
+func (*CatalogRecord_ForgottenRevision) isCatalogRecord_Kind() {}
+
+// CatalogRemoval is a topic whose replicas are to go and never to come again.
+type CatalogRemoval struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	TopicId []byte                 `protobuf:"bytes,1,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
+	// Revision of etcd at which the topic was deleted, or a later one; 0 if it is
+	// not known.
+	Revision      int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CatalogRemoval) Reset() {
+	*x = CatalogRemoval{}
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CatalogRemoval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CatalogRemoval) ProtoMessage() {}
+
+func (x *CatalogRemoval) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CatalogRemoval.ProtoReflect.Descriptor instead.
+func (*CatalogRemoval) Descriptor() ([]byte, []int) {
+	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *CatalogRemoval) GetTopicId() []byte {
+	if x != nil {
+		return x.TopicId
+	}
+	return nil
+}
+
+func (x *CatalogRemoval) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
 
 // CatalogTopic is a topic of which the node holds replicas.
 type CatalogTopic struct {
@@ -442,7 +530,7 @@ type CatalogTopic struct {
 
 func (x *CatalogTopic) Reset() {
 	*x = CatalogTopic{}
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[6]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -454,7 +542,7 @@ func (x *CatalogTopic) String() string {
 func (*CatalogTopic) ProtoMessage() {}
 
 func (x *CatalogTopic) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[6]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -467,7 +555,7 @@ func (x *CatalogTopic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatalogTopic.ProtoReflect.Descriptor instead.
 func (*CatalogTopic) Descriptor() ([]byte, []int) {
-	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{6}
+	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CatalogTopic) GetTopicId() []byte {
@@ -525,7 +613,7 @@ type CatalogPartition struct {
 
 func (x *CatalogPartition) Reset() {
 	*x = CatalogPartition{}
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[7]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -537,7 +625,7 @@ func (x *CatalogPartition) String() string {
 func (*CatalogPartition) ProtoMessage() {}
 
 func (x *CatalogPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[7]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -550,7 +638,7 @@ func (x *CatalogPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatalogPartition.ProtoReflect.Descriptor instead.
 func (*CatalogPartition) Descriptor() ([]byte, []int) {
-	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{7}
+	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CatalogPartition) GetPartition() int32 {
@@ -595,7 +683,7 @@ type ProducerState_Run struct {
 
 func (x *ProducerState_Run) Reset() {
 	*x = ProducerState_Run{}
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[8]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -607,7 +695,7 @@ func (x *ProducerState_Run) String() string {
 func (*ProducerState_Run) ProtoMessage() {}
 
 func (x *ProducerState_Run) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[8]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -681,11 +769,16 @@ const file_sluice_persist_v1_storage_proto_rawDesc = "" +
 	"\x0efirst_sequence\x18\x01 \x01(\x03R\rfirstSequence\x12#\n" +
 	"\rlast_sequence\x18\x02 \x01(\x03R\flastSequence\x12!\n" +
 	"\ffirst_offset\x18\x03 \x01(\x03R\vfirstOffset\x12$\n" +
-	"\x0eappend_time_ms\x18\x04 \x01(\x03R\fappendTimeMs\"|\n" +
+	"\x0eappend_time_ms\x18\x04 \x01(\x03R\fappendTimeMs\"\xec\x01\n" +
 	"\rCatalogRecord\x127\n" +
 	"\x05topic\x18\x01 \x01(\v2\x1f.sluice.persist.v1.CatalogTopicH\x00R\x05topic\x12*\n" +
-	"\x10removed_topic_id\x18\x02 \x01(\fH\x00R\x0eremovedTopicIdB\x06\n" +
-	"\x04kind\"\xc5\x02\n" +
+	"\x10removed_topic_id\x18\x02 \x01(\fH\x00R\x0eremovedTopicId\x12=\n" +
+	"\aremoval\x18\x03 \x01(\v2!.sluice.persist.v1.CatalogRemovalH\x00R\aremoval\x12/\n" +
+	"\x12forgotten_revision\x18\x04 \x01(\x03H\x00R\x11forgottenRevisionB\x06\n" +
+	"\x04kind\"G\n" +
+	"\x0eCatalogRemoval\x12\x19\n" +
+	"\btopic_id\x18\x01 \x01(\fR\atopicId\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x03R\brevision\"\xc5\x02\n" +
 	"\fCatalogTopic\x12\x19\n" +
 	"\btopic_id\x18\x01 \x01(\fR\atopicId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12C\n" +
@@ -719,7 +812,7 @@ func file_sluice_persist_v1_storage_proto_rawDescGZIP() []byte {
 	return file_sluice_persist_v1_storage_proto_rawDescData
 }
 
-var file_sluice_persist_v1_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_sluice_persist_v1_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_sluice_persist_v1_storage_proto_goTypes = []any{
 	(*Command)(nil),           // 0: sluice.persist.v1.Command
 	(*AdvanceStart)(nil),      // 1: sluice.persist.v1.AdvanceStart
@@ -727,24 +820,26 @@ var file_sluice_persist_v1_storage_proto_goTypes = []any{
 	(*ReplicaState)(nil),      // 3: sluice.persist.v1.ReplicaState
 	(*ProducerState)(nil),     // 4: sluice.persist.v1.ProducerState
 	(*CatalogRecord)(nil),     // 5: sluice.persist.v1.CatalogRecord
-	(*CatalogTopic)(nil),      // 6: sluice.persist.v1.CatalogTopic
-	(*CatalogPartition)(nil),  // 7: sluice.persist.v1.CatalogPartition
-	(*ProducerState_Run)(nil), // 8: sluice.persist.v1.ProducerState.Run
-	nil,                       // 9: sluice.persist.v1.CatalogTopic.ConfigEntry
+	(*CatalogRemoval)(nil),    // 6: sluice.persist.v1.CatalogRemoval
+	(*CatalogTopic)(nil),      // 7: sluice.persist.v1.CatalogTopic
+	(*CatalogPartition)(nil),  // 8: sluice.persist.v1.CatalogPartition
+	(*ProducerState_Run)(nil), // 9: sluice.persist.v1.ProducerState.Run
+	nil,                       // 10: sluice.persist.v1.CatalogTopic.ConfigEntry
 }
 var file_sluice_persist_v1_storage_proto_depIdxs = []int32{
-	1, // 0: sluice.persist.v1.Command.advance_start:type_name -> sluice.persist.v1.AdvanceStart
-	2, // 1: sluice.persist.v1.Command.fence:type_name -> sluice.persist.v1.Fence
-	4, // 2: sluice.persist.v1.ReplicaState.producers:type_name -> sluice.persist.v1.ProducerState
-	8, // 3: sluice.persist.v1.ProducerState.runs:type_name -> sluice.persist.v1.ProducerState.Run
-	6, // 4: sluice.persist.v1.CatalogRecord.topic:type_name -> sluice.persist.v1.CatalogTopic
-	9, // 5: sluice.persist.v1.CatalogTopic.config:type_name -> sluice.persist.v1.CatalogTopic.ConfigEntry
-	7, // 6: sluice.persist.v1.CatalogTopic.partitions:type_name -> sluice.persist.v1.CatalogPartition
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	1,  // 0: sluice.persist.v1.Command.advance_start:type_name -> sluice.persist.v1.AdvanceStart
+	2,  // 1: sluice.persist.v1.Command.fence:type_name -> sluice.persist.v1.Fence
+	4,  // 2: sluice.persist.v1.ReplicaState.producers:type_name -> sluice.persist.v1.ProducerState
+	9,  // 3: sluice.persist.v1.ProducerState.runs:type_name -> sluice.persist.v1.ProducerState.Run
+	7,  // 4: sluice.persist.v1.CatalogRecord.topic:type_name -> sluice.persist.v1.CatalogTopic
+	6,  // 5: sluice.persist.v1.CatalogRecord.removal:type_name -> sluice.persist.v1.CatalogRemoval
+	10, // 6: sluice.persist.v1.CatalogTopic.config:type_name -> sluice.persist.v1.CatalogTopic.ConfigEntry
+	8,  // 7: sluice.persist.v1.CatalogTopic.partitions:type_name -> sluice.persist.v1.CatalogPartition
+	8,  // [8:8] is the sub-list for method output_type
+	8,  // [8:8] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_sluice_persist_v1_storage_proto_init() }
@@ -759,6 +854,8 @@ func file_sluice_persist_v1_storage_proto_init() {
 	file_sluice_persist_v1_storage_proto_msgTypes[5].OneofWrappers = []any{
 		(*CatalogRecord_Topic)(nil),
 		(*CatalogRecord_RemovedTopicId)(nil),
+		(*CatalogRecord_Removal)(nil),
+		(*CatalogRecord_ForgottenRevision)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -766,7 +863,7 @@ func file_sluice_persist_v1_storage_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_persist_v1_storage_proto_rawDesc), len(file_sluice_persist_v1_storage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

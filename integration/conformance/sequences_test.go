@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -167,7 +166,7 @@ func pipelineSequences(t *testing.T, s server, seed uint64) {
 		delete(want, a.id)
 		if e.refused != "" {
 			require.Equal(t, byte(opError), a.op, e.what)
-			require.True(t, strings.Contains(string(a.payload), e.refused), "%s: %s, expected %s", e.what, a.payload, e.refused)
+			require.Contains(t, string(a.payload), e.refused, e.what)
 			continue
 		}
 		require.Equal(t, byte(opProduce|0x80), a.op, "%s: %s", e.what, a.payload)

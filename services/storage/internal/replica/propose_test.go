@@ -84,10 +84,14 @@ func (s *sim) ask(n *simNode, p *replica.Proposal) (err error) {
 
 // drain delivers what is on the wire, and what comes of it, but what is lost.
 func (s *sim) drain(arrives func(*raftpb.Message) bool) {
+	s.drainAs(func(m simMessage) bool { return arrives(m.message.Raft) })
+}
+
+func (s *sim) drainAs(arrives func(simMessage) bool) {
 	for len(s.wire) > 0 {
 		m := s.wire[0]
 		s.wire = s.wire[1:]
-		if arrives(m.message.Raft) {
+		if arrives(m) {
 			s.receive(m)
 		}
 	}

@@ -93,6 +93,8 @@ type Replica struct {
 	// waiting holds appended proposals; nil when there are none.
 	waiting *pendingList
 	outbox  []Message
+	// confirming holds reads that must be current.
+	confirming confirmations
 
 	// stage is a snapshot that was received and stepped, until Run has installed
 	// or discarded it; stageIndex is its index.
@@ -296,6 +298,7 @@ func (r *Replica) fail(err error) {
 		r.err = err
 	}
 	r.dropWaiting(fmt.Errorf("%w: %w", ErrUnknownOutcome, err))
+	r.confirmNothing(err)
 	r.stash.clear()
 	r.ahead.Clear()
 	r.discardStage()

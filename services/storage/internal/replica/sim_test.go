@@ -314,6 +314,11 @@ func (s *sim) restart(n *simNode, power bool) {
 		n.fs = n.fs.Kill()
 	}
 	_ = old.Abandon()
+	s.open(n)
+}
+
+// open starts a node on what is on its disk.
+func (s *sim) open(n *simNode) {
 	log, err := raftlog.Open(s.logOptions(n))
 	require.NoError(s.t, err, "open %d", n.id)
 	s.start(n, log)
@@ -633,7 +638,5 @@ func (s *sim) revive(n *simNode) {
 	}
 	_ = n.r.Abandon()
 	n.fs, n.crash = n.crash.image, nil
-	log, err := raftlog.Open(s.logOptions(n))
-	require.NoError(s.t, err, "open %d", n.id)
-	s.start(n, log)
+	s.open(n)
 }

@@ -93,12 +93,16 @@ func TestANodeThatWasGivenUpStaysOut(t *testing.T) {
 
 	_, err = a.topics.DeleteTopic(t.Context(), &logv1.DeleteTopicRequest{Name: orders})
 	require.NoError(t, err)
-	nodes, err := admin.ListNodes(t.Context(), &adminv1.ListNodesRequest{})
-	require.NoError(t, err)
-	for _, n := range nodes.GetNodes() {
-		require.Zero(t, n.GetDeletingTopics(), n.GetId())
-		require.Equal(t, n.GetId() == b.node.ID(), n.GetForgotten())
-	}
+	require.Eventually(t, func() bool {
+		nodes, err := admin.ListNodes(t.Context(), &adminv1.ListNodesRequest{})
+		require.NoError(t, err)
+		deleting := int64(0)
+		for _, n := range nodes.GetNodes() {
+			deleting += n.GetDeletingTopics()
+			require.Equal(t, n.GetId() == b.node.ID(), n.GetForgotten())
+		}
+		return deleting == 0
+	}, 20*time.Second, 10*time.Millisecond)
 	c := start(t, t.TempDir(), etcd, sluice.AllRoles()...)
 	a.createSpreadTopic(t, c, 8)
 }

@@ -27,7 +27,7 @@ type bareDisk struct {
 	size  int64
 	grows bool
 	at    int64 // of the next write, which begins again at 0 where it would not fit
-	done chan struct{}
+	done  chan struct{}
 
 	mu struct {
 		sync.Mutex

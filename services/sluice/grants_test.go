@@ -47,6 +47,7 @@ var methods = map[string]struct{ who, method, path, body string }{
 	"sluice.log.v1.GroupService.Heartbeat":           {everybody, "POST", "/groups/h-%s/heartbeat", `{"member_id":"m","generation":1}`},
 	"sluice.log.v1.GroupService.LeaveGroup":          {everybody, "POST", "/groups/h-%s/leave", `{"member_id":"m"}`},
 	"sluice.log.v1.GroupService.GetAssignment":       {everybody, "GET", "/groups/h-%s/assignment?member_id=m", ""},
+	"sluice.log.v1.GroupService.DeleteGroup":         {everybody, "DELETE", "/groups/h-%s", ""},
 	"sluice.admin.v1.AdminService.RunRetention":      {admins, "POST", "/admin/run-retention", ""},
 	"sluice.admin.v1.AdminService.RunCompaction":     {admins, "POST", "/admin/run-compaction", ""},
 	"sluice.admin.v1.AdminService.ListProducers":     {admins, "GET", "/admin/producers", ""},

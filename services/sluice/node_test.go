@@ -182,7 +182,7 @@ func configure(t *testing.T, dir string, etcd []string, roles ...sluice.Role) *s
 	cfg.RegisterFlags(flags)
 	require.NoError(t, flags.Parse(nil))
 	cfg.DataDir = dir
-	if cfg.EtcdEndpoints = etcd; etcd != nil {
+	if cfg.Etcd.Endpoints = etcd; etcd != nil {
 		cfg.BindInternal = "127.0.0.1:0"
 	}
 	if slices.Contains(roles, sluice.Gateway) {
@@ -323,15 +323,21 @@ func (n *running) offsets(t *testing.T, group, topic string) map[int32]int64 {
 // startEtcd starts an etcd that is reached over TCP.
 func startEtcd(t *testing.T) []string {
 	t.Helper()
+	return startEtcdWith(t, func(*embed.Config) {})
+}
+
+func startEtcdWith(t *testing.T, configure func(*embed.Config)) []string {
+	t.Helper()
 	cfg := embed.NewConfig()
 	cfg.Dir = filepath.Join(t.TempDir(), "etcd")
 	free := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
-	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = free, free
+	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = slices.Clone(free), slices.Clone(free)
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = free, free
 	cfg.InitialCluster = cfg.Name + "=" + free[0].String()
 	cfg.TickMs, cfg.ElectionMs = 10, 100
 	cfg.UnsafeNoFsync = true // it outlives no crash
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
+	configure(cfg)
 	etcd, err := embed.StartEtcd(cfg)
 	require.NoError(t, err)
 	t.Cleanup(etcd.Close)

@@ -92,11 +92,12 @@ func (n *Node) makeServices(metrics *prometheus.Registry, bootstrapFile string) 
 
 func (n *Node) openDoors(nodes *directory.Directory, metrics *prometheus.Registry) (*gateway.Service, error) {
 	doors, err := gateway.New(n.cfg.Gateway, gateway.Deps{
-		Logger:   n.logger.With("service", "gateway"),
-		Gatherer: metrics,
-		Tracing:  n.tracing,
-		Dialer:   n.dialer,
-		Finder:   nodes,
+		Logger:     n.logger.With("service", "gateway"),
+		Gatherer:   metrics,
+		Registerer: metrics,
+		Tracing:    n.tracing,
+		Dialer:     n.dialer,
+		Finder:     nodes,
 	})
 	if err != nil {
 		return nil, err

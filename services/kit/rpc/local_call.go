@@ -67,21 +67,6 @@ func (c *call) Deadline() (time.Time, bool) { return c.caller.Deadline() }
 // Done returns a channel that is closed when the call ends.
 func (c *call) Done() <-chan struct{} { return c.wait().Done() }
 
-// CallerDone is the Done of the context that the caller has, or ctx.Done() if ctx
-// is not that of a unary call in process. It is for handlers that wait for what
-// comes in any case, also when the connection stops: it costs nothing, where Done
-// has to wait for three ends. A caller over the wire gives up by the same channel
-// as the connection.
-func CallerDone(ctx context.Context) <-chan struct{} {
-	for {
-		c, ok := ctx.(*unaryCall)
-		if !ok {
-			return ctx.Done()
-		}
-		ctx = c.caller
-	}
-}
-
 // AfterFunc runs f when the call ends. Package context looks for this method
 // and, finding it, needs no goroutine for a context derived from a call.
 func (c *call) AfterFunc(f func()) func() bool { return context.AfterFunc(c.wait(), f) }

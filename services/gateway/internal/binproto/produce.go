@@ -15,7 +15,7 @@ var errMalformed = errs.New(errs.InvalidArgument, "MALFORMED_FRAME", "malformed 
 
 // A produce is one request to append records, with all that it has borrowed.
 type produce struct {
-	id uint32
+	ticket
 	// The payload after the topic; records point into it.
 	body    []byte
 	hold    hold
@@ -26,12 +26,12 @@ type produce struct {
 
 var produces sync.Pool
 
-func newProduce(id uint32) *produce {
+func newProduce(r ticket) *produce {
 	if p, ok := produces.Get().(*produce); ok {
-		p.id = id
+		p.ticket = r
 		return p
 	}
-	return &produce{id: id}
+	return &produce{ticket: r}
 }
 
 // maxPooledRecords is how many records a request in the pool has room for.

@@ -319,6 +319,16 @@ func (o *offsets) claimLocked(caller *coordinatorv1.Caller, group string) error 
 	return nil
 }
 
+// forget drops a group's owner and offsets, and says whether it had an owner.
+func (o *offsets) forget(group string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	known := o.mu.owners[group] != ""
+	delete(o.mu.owners, group)
+	delete(o.mu.groups, group)
+	return known
+}
+
 // reset moves all offsets on a topic.
 func (o *offsets) reset(topic string, to []int64) (groups, entries int64) {
 	o.mu.Lock()

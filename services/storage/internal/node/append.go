@@ -10,7 +10,7 @@ import (
 
 	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
 	"github.com/sluiceio/sluice/services/kit/invariant"
-	"github.com/sluiceio/sluice/services/kit/rpc"
+	"github.com/sluiceio/sluice/services/kit/rpc/caller"
 	"github.com/sluiceio/sluice/services/storage/internal/replica"
 )
 
@@ -90,7 +90,7 @@ func (a *Appending) Wait(ctx context.Context) (replica.Result, error) {
 	case <-a.done:
 		signals.Put(a.done)
 		return a.result, a.p.translate(a.result.Err)
-	case <-rpc.CallerDone(ctx):
+	case <-caller.Done(ctx):
 		return replica.Result{}, fmt.Errorf("%w: %w", replica.ErrUnknownOutcome, context.Cause(ctx))
 	}
 }

@@ -46,7 +46,7 @@ func TestFenceThatIsDroppedFencesNobody(t *testing.T) {
 	fence := func(epoch int64) error {
 		return s.ask(leader, &replica.Proposal{OwnerEpoch: replica.NoOwner, Command: fenceOf(epoch)})
 	}
-	append := func(epoch int64) error {
+	write := func(epoch int64) error {
 		return s.ask(leader, &replica.Proposal{OwnerEpoch: epoch, Batches: [][]byte{s.batch(1, 1)}})
 	}
 	require.NoError(t, fence(3))
@@ -62,9 +62,9 @@ func TestFenceThatIsDroppedFencesNobody(t *testing.T) {
 		s.drain(func(*raftpb.Message) bool { return true })
 	}
 	require.True(t, leader.r.View().Serves)
-	require.NoError(t, append(5))
+	require.NoError(t, write(5))
 	var fenced *replica.FencedError
-	require.ErrorAs(t, append(2), &fenced)
+	require.ErrorAs(t, write(2), &fenced)
 	require.Equal(t, int64(3), fenced.Fence)
 }
 

@@ -17,7 +17,7 @@ func (p *Partition) current(ctx context.Context, epoch int32) (*replica.View, *r
 		return view, log, err
 	}
 	confirmed := make(chan error, 1)
-	p.do(task{run: func(r *replica.Replica, err error) {
+	p.do(task{lost: answerOnce(confirmed), run: func(r *replica.Replica, err error) {
 		if err == nil && r == nil {
 			err = ErrStopping
 		}

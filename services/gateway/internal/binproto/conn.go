@@ -540,20 +540,22 @@ func (c *conn) consume(r ticket) error {
 
 // read answers a request to read.
 func (c *conn) read(r ticket, caller grants.Caller, read backend.Read, h hold) {
-	room := h.taken
 	ctx, span := c.door.trace(c.ctx, opConsume, read.Topic)
-	frame, err := c.fetch(ctx, r.id, caller, read)
+	frame, err := c.fetch(ctx, r.id, caller, read, &h)
 	c.door.metrics.answered(r, err)
 	if err != nil {
 		frame = errorFrame(c.message(ctx, err), c.gzip, r.id)
 	}
 	span.end(err)
+	taken := h.taken
 	h.shrink(int64(len(frame)))
-	c.unsent.leave(room - h.taken)
+	c.unsent.leave(taken - h.taken)
 	c.answer(frame, h)
 }
 
-func (c *conn) fetch(ctx context.Context, id uint32, caller grants.Caller, read backend.Read) (frame []byte, err error) {
+// fetch returns the answer to a read, for which there is room as far as max_bytes
+// went.
+func (c *conn) fetch(ctx context.Context, id uint32, caller grants.Caller, read backend.Read, h *hold) (frame []byte, err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = panicked(value)
@@ -563,7 +565,16 @@ func (c *conn) fetch(ctx context.Context, id uint32, caller grants.Caller, read 
 	if err != nil {
 		return nil, err
 	}
-	frame = appendFetched(newFrame(fetchedSize(&fetched)), read.Partition, &fetched)
+	size := fetchedSize(&fetched)
+	if more := int64(size) - h.taken; more > 0 {
+		// A first record comes whole however small max_bytes is, and who asks so may
+		// leave it unread.
+		if err := h.grow(ctx, int64(size)); err != nil {
+			return nil, err
+		}
+		c.unsent.add(more)
+	}
+	frame = appendFetched(newFrame(size), read.Partition, &fetched)
 	return seal(frame, c.gzip, id, opConsume.response()), nil
 }
 

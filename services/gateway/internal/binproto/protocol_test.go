@@ -264,6 +264,23 @@ func TestBudget(t *testing.T) {
 	require.Eventually(t, func() bool { return c.call(produce, large).op == 0x81 }, eventually, tick)
 }
 
+// An answer takes what it has of the budget, not what its request said.
+func TestBudgetOfAnswers(t *testing.T) {
+	d := start(t, &fake{}, func(c *binproto.Config, deps *binproto.Deps) {
+		deps.Answers = semaphore.NewWeighted(500 << 10)
+		c.BudgetTimeout = 50 * time.Millisecond
+	})
+	c := d.join(t, "", 0)
+	little := func(offset uint64) string { return str16("t") + u32(0) + u64(offset) + u32(1) + u32(1) }
+	for range 2 {
+		require.Equal(t, byte(0x81), c.call(produce, records("t", val(strings.Repeat("x", 300<<10)))).op)
+	}
+	require.Equal(t, byte(0x82), c.call(consume, little(1)).op)
+	got := c.call(consume, little(0))
+	require.Equal(t, frame{got.id, 0xff, "too many bytes of requests are under way (retry after 1s)"}, got)
+	require.Equal(t, byte(0x82), c.call(consume, little(1)).op)
+}
+
 // Who stops in the middle, of a frame or of reading an answer, goes when others
 // need the memory that he holds.
 func TestStalledClientsMakeRoom(t *testing.T) {

@@ -45,8 +45,8 @@ build: ## Build bin/sluice
 	CGO_ENABLED=0 go build -trimpath -o bin/sluice ./services/sluice/cmd/sluice
 
 .PHONY: test
-test: $(TOOLS)/.gotestsum ## Run the tests under the race detector (ARGS="-run … -count …")
-	gotestsum --format pkgname-and-test-fails -- -race -tags invariants $(ARGS) $$(go list work | grep -vE '$(HEAVY)')
+test: $(TOOLS)/.gotestsum $(TOOLS)/etcd ## Run the tests under the race detector (ARGS="-run … -count …")
+	ETCD_BINARY=$(TOOLS)/etcd gotestsum --format pkgname-and-test-fails -- -race -tags invariants $(ARGS) $$(go list work | grep -vE '$(HEAVY)')
 
 .PHONY: chaos
 chaos: build ## Kill a real server at random moments under writers (CHAOS_TIME=60s for each test)
@@ -131,6 +131,11 @@ $(eval $(call tool,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golang
 $(eval $(call tool,gotestsum,gotest.tools/gotestsum,v1.13.0))
 # An S3 server, for `make cold`.
 $(eval $(call tool,versitygw,github.com/versity/versitygw/cmd/versitygw,v1.8.0))
+
+# The etcd that tests of separate services run, in the version that we embed.
+$(TOOLS)/etcd: integration/go.mod
+	@mkdir -p $(TOOLS)
+	CGO_ENABLED=0 go build -trimpath -o $@ go.etcd.io/etcd/server/v3
 
 $(CACHE)/typescript/.installed: tools/typescript/package.json tools/typescript/package-lock.json
 	@mkdir -p $(CACHE)/typescript

@@ -32,13 +32,16 @@ func (n *Node) makeServices(metrics *prometheus.Registry, bootstrapFile string) 
 		if err != nil {
 			return err
 		}
-		replicas, err := storage.New(n.cfg.Storage, storage.Deps{
+		deps := storage.Deps{
 			Logger:     n.logger.With("service", "storage"),
 			Registerer: metrics,
-			Tracer:     n.tracing.Tracer("github.com/sluiceio/sluice/services/storage"),
 			NodeID:     n.id,
 			Cold:       cold,
-		})
+		}
+		if n.tracing.Enabled() {
+			deps.Tracer = n.tracing.Tracer("github.com/sluiceio/sluice/services/storage")
+		}
+		replicas, err := storage.New(n.cfg.Storage, deps)
 		if err != nil {
 			return err
 		}
@@ -113,11 +116,12 @@ func (n *Node) openColdStorage() (blob.Store, error) {
 
 func (n *Node) openDoors(nodes *directory.Directory, metrics *prometheus.Registry) (*gateway.Service, error) {
 	doors, err := gateway.New(n.cfg.Gateway, gateway.Deps{
-		Logger:   n.logger.With("service", "gateway"),
-		Gatherer: metrics,
-		Tracing:  n.tracing,
-		Dialer:   n.dialer,
-		Finder:   nodes,
+		Logger:     n.logger.With("service", "gateway"),
+		Gatherer:   metrics,
+		Registerer: metrics,
+		Tracing:    n.tracing,
+		Dialer:     n.dialer,
+		Finder:     nodes,
 	})
 	if err != nil {
 		return nil, err

@@ -29,11 +29,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // patience is how long a test waits for what should come at once.
 const patience = 20 * time.Second
 
-// config has the defaults of the flags, but small segments.
-func config(dir string) storage.Config {
-	var c storage.Config
+// defaults has the defaults of the flags.
+func defaults(dir string) (c storage.Config) {
 	c.RegisterFlags(pflag.NewFlagSet("", pflag.PanicOnError))
 	c.Dir = dir
+	return c
+}
+
+// config has small segments.
+func config(dir string) storage.Config {
+	c := defaults(dir)
 	c.SegmentBytes = 4096
 	c.MaxMessageBytes = 64 << 10
 	c.MaxAppendBytes = 256 << 10
@@ -184,7 +189,7 @@ func (t *topic) partition(number int32) *storagev1.Partition {
 // base is the timestamp of the records of batchOf: not far from the clock.
 var base = time.Now().UnixMilli()
 
-func batchOf(t *testing.T, values ...string) []byte {
+func batchOf(t testing.TB, values ...string) []byte {
 	t.Helper()
 	b := recordbatch.NewBuilder(recordbatch.Options{})
 	for _, value := range values {

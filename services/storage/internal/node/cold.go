@@ -175,11 +175,6 @@ func (n *Node) deleteObjects(ctx context.Context, id uuid.UUID) (found bool, err
 			return found, n.cold.done("list", prefix, err)
 		}
 		found = true
-		// It may be placed again by now, with objects of its own. One that was
-		// listed before is the old one's: no name is used twice.
-		if !n.catalog.IsColdTopic(id) {
-			return found, nil
-		}
 		if err := n.cold.done("delete", info.Name, n.cold.Store.Delete(ctx, info.Name)); err != nil {
 			return found, err
 		}

@@ -345,7 +345,7 @@ func TestEndsInTheMiddleOfACompaction(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() {
 				if end == "remove" {
-					ended <- c.Remove([]uuid.UUID{c.topic})
+					ended <- c.Remove([]uuid.UUID{c.topic}, 1)
 					return
 				}
 				ended <- c.stop()

@@ -484,7 +484,7 @@ func TestWithoutTheStoreItHad(t *testing.T) {
 	require.NoError(t, r.Place([]*persistv1.CatalogTopic{placement(never, 1, nil, 1)}))
 	_, err = appendTo(r.partition(never, 0), batchOf(t, "never in cold storage"))
 	require.NoError(t, err)
-	require.NoError(t, r.Remove([]uuid.UUID{c.id, never}))
+	require.NoError(t, r.Remove([]uuid.UUID{c.id, never}, 1))
 	require.Equal(t, []uuid.UUID{c.id}, r.catalog.ColdTopics())
 	require.NoError(t, r.stop())
 	require.NotEmpty(t, c.store.Names())
@@ -560,7 +560,7 @@ func TestRemovedTopics(t *testing.T) {
 					return coldtest.Fault{Err: coldtest.ErrFault}
 				})
 			}
-			require.NoError(t, c.Remove([]uuid.UUID{c.id}))
+			require.NoError(t, c.Remove([]uuid.UUID{c.id}, 1))
 			c.tierUp()
 			if away {
 				require.Len(t, c.store.Names(), 3)
@@ -623,7 +623,7 @@ func TestAnUploadThatHangs(t *testing.T) {
 				c.requireTidy()
 				return
 			}
-			require.NoError(t, c.Remove([]uuid.UUID{c.id}))
+			require.NoError(t, c.Remove([]uuid.UUID{c.id}, 1))
 			require.NoError(t, <-passed)
 			c.store.Hook(nil)
 			c.tierUp()

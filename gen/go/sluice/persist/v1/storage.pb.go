@@ -886,6 +886,8 @@ type CatalogRecord struct {
 	//
 	//	*CatalogRecord_Topic
 	//	*CatalogRecord_RemovedTopicId
+	//	*CatalogRecord_Removal
+	//	*CatalogRecord_ForgottenRevision
 	//	*CatalogRecord_ColdTopicId
 	//	*CatalogRecord_ColdGoneTopicId
 	Kind          isCatalogRecord_Kind `protobuf_oneof:"kind"`
@@ -948,6 +950,24 @@ func (x *CatalogRecord) GetRemovedTopicId() []byte {
 	return nil
 }
 
+func (x *CatalogRecord) GetRemoval() *CatalogRemoval {
+	if x != nil {
+		if x, ok := x.Kind.(*CatalogRecord_Removal); ok {
+			return x.Removal
+		}
+	}
+	return nil
+}
+
+func (x *CatalogRecord) GetForgottenRevision() int64 {
+	if x != nil {
+		if x, ok := x.Kind.(*CatalogRecord_ForgottenRevision); ok {
+			return x.ForgottenRevision
+		}
+	}
+	return 0
+}
+
 func (x *CatalogRecord) GetColdTopicId() []byte {
 	if x != nil {
 		if x, ok := x.Kind.(*CatalogRecord_ColdTopicId); ok {
@@ -975,27 +995,95 @@ type CatalogRecord_Topic struct {
 }
 
 type CatalogRecord_RemovedTopicId struct {
-	// Id of a topic whose replicas are to go.
+	// Id of a topic whose replicas are to go. Written by format 1 alone.
 	RemovedTopicId []byte `protobuf:"bytes,2,opt,name=removed_topic_id,json=removedTopicId,proto3,oneof"`
+}
+
+type CatalogRecord_Removal struct {
+	Removal *CatalogRemoval `protobuf:"bytes,3,opt,name=removal,proto3,oneof"`
+}
+
+type CatalogRecord_ForgottenRevision struct {
+	// The highest revision of the removals that the file no longer has.
+	ForgottenRevision int64 `protobuf:"varint,4,opt,name=forgotten_revision,json=forgottenRevision,proto3,oneof"`
 }
 
 type CatalogRecord_ColdTopicId struct {
 	// Id of a removed topic whose objects in cold storage are to be deleted.
-	ColdTopicId []byte `protobuf:"bytes,3,opt,name=cold_topic_id,json=coldTopicId,proto3,oneof"`
+	ColdTopicId []byte `protobuf:"bytes,5,opt,name=cold_topic_id,json=coldTopicId,proto3,oneof"`
 }
 
 type CatalogRecord_ColdGoneTopicId struct {
 	// Id of one whose objects are gone.
-	ColdGoneTopicId []byte `protobuf:"bytes,4,opt,name=cold_gone_topic_id,json=coldGoneTopicId,proto3,oneof"`
+	ColdGoneTopicId []byte `protobuf:"bytes,6,opt,name=cold_gone_topic_id,json=coldGoneTopicId,proto3,oneof"`
 }
 
 func (*CatalogRecord_Topic) isCatalogRecord_Kind() {}
 
 func (*CatalogRecord_RemovedTopicId) isCatalogRecord_Kind() {}
 
+func (*CatalogRecord_Removal) isCatalogRecord_Kind() {}
+
+func (*CatalogRecord_ForgottenRevision) isCatalogRecord_Kind() {}
+
 func (*CatalogRecord_ColdTopicId) isCatalogRecord_Kind() {}
 
 func (*CatalogRecord_ColdGoneTopicId) isCatalogRecord_Kind() {}
+
+// CatalogRemoval is a topic whose replicas are to go and never to come again.
+type CatalogRemoval struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	TopicId []byte                 `protobuf:"bytes,1,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
+	// Revision of etcd at which the topic was deleted, or a later one; 0 if it is
+	// not known.
+	Revision      int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CatalogRemoval) Reset() {
+	*x = CatalogRemoval{}
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CatalogRemoval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CatalogRemoval) ProtoMessage() {}
+
+func (x *CatalogRemoval) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CatalogRemoval.ProtoReflect.Descriptor instead.
+func (*CatalogRemoval) Descriptor() ([]byte, []int) {
+	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *CatalogRemoval) GetTopicId() []byte {
+	if x != nil {
+		return x.TopicId
+	}
+	return nil
+}
+
+func (x *CatalogRemoval) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
 
 // CatalogTopic is a topic of which the node holds replicas.
 type CatalogTopic struct {
@@ -1012,7 +1100,7 @@ type CatalogTopic struct {
 
 func (x *CatalogTopic) Reset() {
 	*x = CatalogTopic{}
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[13]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1024,7 +1112,7 @@ func (x *CatalogTopic) String() string {
 func (*CatalogTopic) ProtoMessage() {}
 
 func (x *CatalogTopic) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[13]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1037,7 +1125,7 @@ func (x *CatalogTopic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatalogTopic.ProtoReflect.Descriptor instead.
 func (*CatalogTopic) Descriptor() ([]byte, []int) {
-	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{13}
+	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CatalogTopic) GetTopicId() []byte {
@@ -1095,7 +1183,7 @@ type CatalogPartition struct {
 
 func (x *CatalogPartition) Reset() {
 	*x = CatalogPartition{}
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[14]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1107,7 +1195,7 @@ func (x *CatalogPartition) String() string {
 func (*CatalogPartition) ProtoMessage() {}
 
 func (x *CatalogPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[14]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1120,7 +1208,7 @@ func (x *CatalogPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatalogPartition.ProtoReflect.Descriptor instead.
 func (*CatalogPartition) Descriptor() ([]byte, []int) {
-	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{14}
+	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CatalogPartition) GetPartition() int32 {
@@ -1165,7 +1253,7 @@ type ProducerState_Run struct {
 
 func (x *ProducerState_Run) Reset() {
 	*x = ProducerState_Run{}
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[15]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1177,7 +1265,7 @@ func (x *ProducerState_Run) String() string {
 func (*ProducerState_Run) ProtoMessage() {}
 
 func (x *ProducerState_Run) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[15]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,13 +1385,18 @@ const file_sluice_persist_v1_storage_proto_rawDesc = "" +
 	"\x0efirst_sequence\x18\x01 \x01(\x03R\rfirstSequence\x12#\n" +
 	"\rlast_sequence\x18\x02 \x01(\x03R\flastSequence\x12!\n" +
 	"\ffirst_offset\x18\x03 \x01(\x03R\vfirstOffset\x12$\n" +
-	"\x0eappend_time_ms\x18\x04 \x01(\x03R\fappendTimeMs\"\xd1\x01\n" +
+	"\x0eappend_time_ms\x18\x04 \x01(\x03R\fappendTimeMs\"\xc1\x02\n" +
 	"\rCatalogRecord\x127\n" +
 	"\x05topic\x18\x01 \x01(\v2\x1f.sluice.persist.v1.CatalogTopicH\x00R\x05topic\x12*\n" +
-	"\x10removed_topic_id\x18\x02 \x01(\fH\x00R\x0eremovedTopicId\x12$\n" +
-	"\rcold_topic_id\x18\x03 \x01(\fH\x00R\vcoldTopicId\x12-\n" +
-	"\x12cold_gone_topic_id\x18\x04 \x01(\fH\x00R\x0fcoldGoneTopicIdB\x06\n" +
-	"\x04kind\"\xc5\x02\n" +
+	"\x10removed_topic_id\x18\x02 \x01(\fH\x00R\x0eremovedTopicId\x12=\n" +
+	"\aremoval\x18\x03 \x01(\v2!.sluice.persist.v1.CatalogRemovalH\x00R\aremoval\x12/\n" +
+	"\x12forgotten_revision\x18\x04 \x01(\x03H\x00R\x11forgottenRevision\x12$\n" +
+	"\rcold_topic_id\x18\x05 \x01(\fH\x00R\vcoldTopicId\x12-\n" +
+	"\x12cold_gone_topic_id\x18\x06 \x01(\fH\x00R\x0fcoldGoneTopicIdB\x06\n" +
+	"\x04kind\"G\n" +
+	"\x0eCatalogRemoval\x12\x19\n" +
+	"\btopic_id\x18\x01 \x01(\fR\atopicId\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x03R\brevision\"\xc5\x02\n" +
 	"\fCatalogTopic\x12\x19\n" +
 	"\btopic_id\x18\x01 \x01(\fR\atopicId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12C\n" +
@@ -1337,7 +1430,7 @@ func file_sluice_persist_v1_storage_proto_rawDescGZIP() []byte {
 	return file_sluice_persist_v1_storage_proto_rawDescData
 }
 
-var file_sluice_persist_v1_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_sluice_persist_v1_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_sluice_persist_v1_storage_proto_goTypes = []any{
 	(*Command)(nil),           // 0: sluice.persist.v1.Command
 	(*AdvanceStart)(nil),      // 1: sluice.persist.v1.AdvanceStart
@@ -1352,10 +1445,11 @@ var file_sluice_persist_v1_storage_proto_goTypes = []any{
 	(*ReplicaState)(nil),      // 10: sluice.persist.v1.ReplicaState
 	(*ProducerState)(nil),     // 11: sluice.persist.v1.ProducerState
 	(*CatalogRecord)(nil),     // 12: sluice.persist.v1.CatalogRecord
-	(*CatalogTopic)(nil),      // 13: sluice.persist.v1.CatalogTopic
-	(*CatalogPartition)(nil),  // 14: sluice.persist.v1.CatalogPartition
-	(*ProducerState_Run)(nil), // 15: sluice.persist.v1.ProducerState.Run
-	nil,                       // 16: sluice.persist.v1.CatalogTopic.ConfigEntry
+	(*CatalogRemoval)(nil),    // 13: sluice.persist.v1.CatalogRemoval
+	(*CatalogTopic)(nil),      // 14: sluice.persist.v1.CatalogTopic
+	(*CatalogPartition)(nil),  // 15: sluice.persist.v1.CatalogPartition
+	(*ProducerState_Run)(nil), // 16: sluice.persist.v1.ProducerState.Run
+	nil,                       // 17: sluice.persist.v1.CatalogTopic.ConfigEntry
 }
 var file_sluice_persist_v1_storage_proto_depIdxs = []int32{
 	1,  // 0: sluice.persist.v1.Command.advance_start:type_name -> sluice.persist.v1.AdvanceStart
@@ -1373,15 +1467,16 @@ var file_sluice_persist_v1_storage_proto_depIdxs = []int32{
 	3,  // 12: sluice.persist.v1.ColdState.garbage:type_name -> sluice.persist.v1.ColdObject
 	11, // 13: sluice.persist.v1.ReplicaState.producers:type_name -> sluice.persist.v1.ProducerState
 	9,  // 14: sluice.persist.v1.ReplicaState.cold:type_name -> sluice.persist.v1.ColdState
-	15, // 15: sluice.persist.v1.ProducerState.runs:type_name -> sluice.persist.v1.ProducerState.Run
-	13, // 16: sluice.persist.v1.CatalogRecord.topic:type_name -> sluice.persist.v1.CatalogTopic
-	16, // 17: sluice.persist.v1.CatalogTopic.config:type_name -> sluice.persist.v1.CatalogTopic.ConfigEntry
-	14, // 18: sluice.persist.v1.CatalogTopic.partitions:type_name -> sluice.persist.v1.CatalogPartition
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	16, // 15: sluice.persist.v1.ProducerState.runs:type_name -> sluice.persist.v1.ProducerState.Run
+	14, // 16: sluice.persist.v1.CatalogRecord.topic:type_name -> sluice.persist.v1.CatalogTopic
+	13, // 17: sluice.persist.v1.CatalogRecord.removal:type_name -> sluice.persist.v1.CatalogRemoval
+	17, // 18: sluice.persist.v1.CatalogTopic.config:type_name -> sluice.persist.v1.CatalogTopic.ConfigEntry
+	15, // 19: sluice.persist.v1.CatalogTopic.partitions:type_name -> sluice.persist.v1.CatalogPartition
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_sluice_persist_v1_storage_proto_init() }
@@ -1399,6 +1494,8 @@ func file_sluice_persist_v1_storage_proto_init() {
 	file_sluice_persist_v1_storage_proto_msgTypes[12].OneofWrappers = []any{
 		(*CatalogRecord_Topic)(nil),
 		(*CatalogRecord_RemovedTopicId)(nil),
+		(*CatalogRecord_Removal)(nil),
+		(*CatalogRecord_ForgottenRevision)(nil),
 		(*CatalogRecord_ColdTopicId)(nil),
 		(*CatalogRecord_ColdGoneTopicId)(nil),
 	}
@@ -1408,7 +1505,7 @@ func file_sluice_persist_v1_storage_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_persist_v1_storage_proto_rawDesc), len(file_sluice_persist_v1_storage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,17 @@
+package obs
+
+import (
+	"io"
+	"log/slog"
+
+	"google.golang.org/grpc/grpclog"
+)
+
+// TakeGRPCLog has what the gRPC libraries say of connections go to the log, at
+// debug level: for them a client that hangs up is an error, and they would write
+// it to standard error as it is. It holds for the whole process and must be called
+// before anything of gRPC is.
+func TakeGRPCLog(logger *slog.Logger) {
+	lines := slog.NewLogLogger(logger.Handler(), slog.LevelDebug).Writer()
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, lines))
+}

@@ -87,8 +87,10 @@ func (r *rig) produce(t *testing.T, n int) {
 	}
 }
 
-func (r *rig) produceOne(ctx context.Context) error {
-	value := fmt.Sprintf("%d %s", len(r.written), strings.Repeat("x", 1000))
+func (r *rig) produceOne(ctx context.Context) error { return r.produceBytes(ctx, 1000) }
+
+func (r *rig) produceBytes(ctx context.Context, size int) error {
+	value := fmt.Sprintf("%d %s", len(r.written), strings.Repeat("x", size))
 	got, err := r.api.Produce(ctx, topic, []httpapi.Record{httpapi.To(0, value)})
 	if err != nil {
 		return err

@@ -70,6 +70,31 @@ func TestKilledInTheMiddleOfUploads(t *testing.T) {
 	r.finish(t)
 }
 
+// Parts of a segment that nobody will complete cost, and no list shows them.
+func TestKilledInTheMiddleOfAnUploadInParts(t *testing.T) {
+	r := newRig(t)
+	r.start(t)
+	require.NoError(t, r.api.Configure(t.Context(), topic, map[string]any{"segment_bytes": 20 << 20}))
+	r.proxy.Set(func(r *http.Request) s3peer.Fault {
+		if r.URL.Query().Get("partNumber") == "2" {
+			return s3peer.Fault{Delay: patience}
+		}
+		return s3peer.Fault{}
+	})
+	for range 25 {
+		require.NoError(t, r.produceBytes(t.Context(), 1<<20))
+	}
+	require.Eventually(t, func() bool { return len(r.bucket.Files(t)) > 0 }, patience, interval, "a part of it is there")
+	require.Empty(t, r.objects(t))
+	r.server.Kill()
+	r.proxy.Set(nil)
+	cluster.Start(t, r.server)
+	r.settle(t)
+	require.ElementsMatch(t, r.objects(t), r.bucket.Files(t), "and nothing else")
+	r.reads(t)
+	r.finish(t)
+}
+
 // Whatever the bucket does, records are written and the newest are read as if
 // nothing were, nothing is lost, and in the end nothing is left behind.
 func TestABadBucketDisturbsNobody(t *testing.T) {

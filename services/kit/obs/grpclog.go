@@ -12,6 +12,6 @@ import (
 // it to standard error as it is. It holds for the whole process and must be called
 // before anything of gRPC is.
 func TakeGRPCLog(logger *slog.Logger) {
-	lines := slog.NewLogLogger(logger.Handler(), slog.LevelDebug).Writer()
-	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, lines))
+	lines := slog.NewLogLogger(logger.Handler(), slog.LevelDebug)
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, lines.Writer()))
 }

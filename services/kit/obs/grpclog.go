@@ -1,6 +1,8 @@
 package obs
 
 import (
+	"bytes"
+	"context"
 	"io"
 	"log/slog"
 
@@ -12,6 +14,13 @@ import (
 // it to standard error as it is. It holds for the whole process and must be called
 // before anything of gRPC is.
 func TakeGRPCLog(logger *slog.Logger) {
-	lines := slog.NewLogLogger(logger.Handler(), slog.LevelDebug)
-	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, lines.Writer()))
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, debugLines{logger}))
+}
+
+// debugLines logs each line that is written to it.
+type debugLines struct{ logger *slog.Logger }
+
+func (d debugLines) Write(line []byte) (int, error) {
+	d.logger.DebugContext(context.Background(), string(bytes.TrimSuffix(line, []byte("\n"))))
+	return len(line), nil
 }

@@ -1,3 +1,4 @@
 // Package cluster runs Sluice servers for tests, behind one interface: as a
-// process that can be killed, and within the test.
+// process that can be killed, within the test, and as a cluster of separate services
+// beside an etcd.
 package cluster

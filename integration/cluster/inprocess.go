@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/sluiceio/sluice/integration/loopback"
 	"github.com/sluiceio/sluice/services/kit/obs"
 	"github.com/sluiceio/sluice/services/sluice"
 )
@@ -17,10 +16,10 @@ import (
 // InProcess is a server within the test process: under the race detector and
 // with the assertions of test builds, if the test has them.
 type InProcess struct {
-	flags      []string
-	dataDir    string
-	http, grpc string
-	log        tail
+	doors
+	args    []string
+	dataDir string
+	log     tail
 
 	// Nil while it does not run.
 	stop  context.CancelFunc
@@ -37,8 +36,8 @@ func NewInProcess(t testing.TB, o Options) *InProcess {
 	if o.DataDir == "" {
 		o.DataDir = filepath.Join(t.TempDir(), "data")
 	}
-	s := &InProcess{dataDir: o.DataDir, http: loopback.FreeAddress(t), grpc: loopback.FreeAddress(t)}
-	s.flags = serveFlags(s, o)
+	s := &InProcess{dataDir: o.DataDir, doors: newDoors(t, o)}
+	s.args = serveFlags(s, o)
 	own(t, s)
 	return s
 }
@@ -51,7 +50,7 @@ func (s *InProcess) Start(ctx context.Context) error {
 	cfg := sluice.NewConfig(sluice.AllRoles()...)
 	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	cfg.RegisterFlags(flags)
-	if err := flags.Parse(s.flags); err != nil {
+	if err := flags.Parse(s.args); err != nil {
 		return err
 	}
 	node, err := sluice.New(ctx, *cfg, sluice.Deps{Logger: obs.NewLogger(cfg.Obs, &s.log), Registry: obs.NewRegistry()})
@@ -85,12 +84,6 @@ func (s *InProcess) Stop() error {
 	s.stop = nil
 	return s.err
 }
-
-// HTTP is the URL of the HTTP API.
-func (s *InProcess) HTTP() string { return "http://" + s.http }
-
-// GRPC is the address of the public gRPC API.
-func (s *InProcess) GRPC() string { return s.grpc }
 
 // DataDir is the data directory.
 func (s *InProcess) DataDir() string { return s.dataDir }

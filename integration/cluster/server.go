@@ -2,6 +2,9 @@ package cluster
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +26,9 @@ type Server interface {
 	HTTP() string
 	// GRPC is the host:port of the public gRPC API.
 	GRPC() string
-	// DataDir is the data directory.
+	// Binary is the host:port of the binary protocol, empty without Options.Binary.
+	Binary() string
+	// DataDir is the data directory, or the folder that has one for each process.
 	DataDir() string
 	// Log is what the server has logged, its end if that was much.
 	Log() string
@@ -31,23 +36,30 @@ type Server interface {
 
 // Options say how a server is set up.
 type Options struct {
-	// Flags are added to those that name addresses and the data directory.
+	// Flags of `sluice serve` are added to those that name addresses and the data
+	// directory.
 	Flags []string
+	// Binary opens the door of the binary protocol.
+	Binary bool
 	// DataDir is a folder of the test's own if empty.
 	DataDir string
+	// Env are variables (NAME=value) that a process has beside the test's own.
+	Env []string
 }
 
 // Kinds are the kinds of server that must behave alike.
 var Kinds = map[string]func(t testing.TB, o Options) Server{
 	"process":    func(t testing.TB, o Options) Server { return NewProcess(t, o) },
 	"in process": func(t testing.TB, o Options) Server { return NewInProcess(t, o) },
+	"services":   func(t testing.TB, o Options) Server { return NewServices(t, o) },
 }
 
 // serveFlags are the flags of a server of `sluice serve`.
-func serveFlags(s Server, o Options) []string {
-	return append([]string{
-		"--data-dir", s.DataDir(), "--bind", strings.TrimPrefix(s.HTTP(), "http://"), "--bind-grpc", s.GRPC(),
-	}, o.Flags...)
+func serveFlags(s interface {
+	DataDir() string
+	flags() []string
+}, o Options) []string {
+	return slices.Concat([]string{"--data-dir", s.DataDir()}, s.flags(), o.Flags)
 }
 
 // OnEach runs a test on a fresh, ready server of each kind.
@@ -61,19 +73,40 @@ func OnEach(t *testing.T, o Options, test func(t *testing.T, s Server)) {
 	}
 }
 
-// Start starts a server or fails the test.
-func Start(t testing.TB, s Server) {
+// Start starts a server, or one service, or fails the test.
+func Start(t testing.TB, s interface {
+	Start(ctx context.Context) error
+}) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), StartTimeout)
 	defer cancel()
 	require.NoError(t, s.Start(ctx))
 }
 
-// Restart stops a server cleanly and starts it again.
+// Restart stops a server cleanly and starts it again. Separate services are killed
+// one after the other instead, and each is started before the next one goes.
 func Restart(t testing.TB, s Server) {
 	t.Helper()
+	if services, ok := s.(*Services); ok {
+		services.Roll(t)
+		return
+	}
 	require.NoError(t, s.Stop())
 	Start(t, s)
+}
+
+// AdminKey returns the secret of the first administrator's key.
+func AdminKey(t testing.TB, s Server) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(s.DataDir(), "bootstrap.key"))
+	require.NoError(t, err)
+	elsewhere, err := filepath.Glob(filepath.Join(s.DataDir(), "*", "bootstrap.key"))
+	require.NoError(t, err)
+	files = append(files, elsewhere...)
+	require.Len(t, files, 1, "one node makes the first key")
+	secret, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	return strings.TrimSpace(string(secret))
 }
 
 // own registers that the server ends with the test and that a failed test shows

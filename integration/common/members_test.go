@@ -229,6 +229,42 @@ func TestMembersSurviveKill(t *testing.T) {
 	}
 }
 
+// TestAGroupIsDeleted: beyond the document. What a group had is gone, and nobody who
+// was a member before can take the new one's generation for its own.
+func TestAGroupIsDeleted(t *testing.T) {
+	cluster.OnEach(t, cluster.Options{}, func(t *testing.T, s cluster.Server) {
+		api := connect(t, s.HTTP())
+		steps(t, api, session)
+		remove := func(status int, want string) step {
+			return step{method: "DELETE", path: "/groups/analytics", status: status, want: want}
+		}
+		stale := step{method: "POST", path: "/groups/analytics/commit", status: 409,
+			body: `{"topic":"orders","partition":0,"offset":1,"member_id":"m","generation":1}`}
+		member := step{method: "POST", path: "/groups/analytics/join", body: `{"topics":["orders"],"member_id":"m"}`, status: 200,
+			want: `{"member_id":"m","generation":1,"assignment":[{"topic":"orders","partition":0},{"topic":"orders","partition":1}]}`}
+		steps(t, api, []step{
+			{method: "DELETE", path: "/groups/none", status: 404, want: `{"error":"the group \"none\" does not exist"}`},
+			member,
+			remove(409, `{"error":"the group \"analytics\" still has members (1); it can be deleted when they have left"}`),
+			{method: "POST", path: "/groups/analytics/leave", body: `{"member_id":"m"}`, status: 204},
+			remove(204, ""),
+			remove(404, `{"error":"the group \"analytics\" does not exist"}`),
+			{method: "GET", path: "/groups/analytics/offsets", status: 200, want: `{"offsets":{}}`},
+			stale,
+		})
+		cluster.Restart(t, s)
+		member.want = `{"member_id":"m","generation":3,"assignment":[{"topic":"orders","partition":0},{"topic":"orders","partition":1}]}`
+		steps(t, api, []step{
+			{method: "GET", path: "/groups/analytics/offsets", status: 200, want: `{"offsets":{}}`},
+			stale,
+			member,
+			stale,
+			{method: "GET", path: "/groups/analytics/consume?topic=orders&partition=0&max_records=1", status: 200,
+				want: `{"records":[{"partition":0,"offset":0,"timestamp_ms":TIME,"key":"user-1","value":"checkout"}],"next_offset":1,"high_watermark":1}`},
+		})
+	})
+}
+
 func TestOffsetsAreReset(t *testing.T) {
 	cluster.OnEach(t, cluster.Options{}, func(t *testing.T, s cluster.Server) {
 		api := connect(t, s.HTTP())

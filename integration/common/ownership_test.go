@@ -4,9 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,9 +48,7 @@ func newKey(t *testing.T, admin *httpapi.Client, name, prefix string) (secret st
 // to it, and a global admin's; a member is the key's that made it.
 func TestGroupsBelongToKeys(t *testing.T) {
 	cluster.OnEach(t, cluster.Options{Flags: []string{"--auth", "required"}}, func(t *testing.T, s cluster.Server) {
-		bootstrap, err := os.ReadFile(filepath.Join(s.DataDir(), "bootstrap.key"))
-		require.NoError(t, err)
-		admin := connectAs(t, s.HTTP(), strings.TrimSpace(string(bootstrap)))
+		admin := connectAs(t, s.HTTP(), cluster.AdminKey(t, s))
 		require.NoError(t, admin.CreateTopic(t.Context(), "orders", 2, nil))
 		require.NoError(t, admin.CreateTopic(t.Context(), "secret", 1, nil))
 		first := connectAs(t, s.HTTP(), newKey(t, admin, "first", "orders"))

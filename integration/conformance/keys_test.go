@@ -29,50 +29,52 @@ func (s server) key(t *testing.T, prefix string, produceBytesPerSec int) (server
 }
 
 func TestKeysOnOpenConnections(t *testing.T) {
-	s := target(t)
-	if s.token == "" {
-		t.Skip("the server asks for no keys")
-	}
-	for name, features := range map[string]uint32{"plain": 0, "gzip": 1} {
-		t.Run(name, func(t *testing.T) {
-			topic, other := s.topic(t, 1), s.topic(t, 1)
-			holder, revoke := s.key(t, topic, 1<<20)
-			c := holder.join(t, features)
-			c.produce(topic, "", rec(nil, "x"))
-			records, _, _ := c.consume(topic, 0, 0, 1, 1)
-			require.Len(t, records, 1, "write covers read")
-			refused := c.refused(opProduce, produce(other, "", rec(nil, "x")))
-			require.Equal(t, strings.ReplaceAll(refused, other, "conformance-none"),
-				c.refused(opProduce, produce("conformance-none", "", rec(nil, "x"))), "nobody learns which topics there are")
-			c.refused(opConsume, consume(other, 0, 0, 1, 1))
+	onEach(t, func(t *testing.T, s server) {
+		if s.token == "" {
+			t.Skip("the server asks for no keys")
+		}
+		for name, features := range map[string]uint32{"plain": 0, "gzip": 1} {
+			t.Run(name, func(t *testing.T) {
+				topic, other := s.topic(t, 1), s.topic(t, 1)
+				holder, revoke := s.key(t, topic, 1<<20)
+				c := holder.join(t, features)
+				c.produce(topic, "", rec(nil, "x"))
+				records, _, _ := c.consume(topic, 0, 0, 1, 1)
+				require.Len(t, records, 1, "write covers read")
+				refused := c.refused(opProduce, produce(other, "", rec(nil, "x")))
+				require.Equal(t, strings.ReplaceAll(refused, other, "conformance-none"),
+					c.refused(opProduce, produce("conformance-none", "", rec(nil, "x"))), "nobody learns which topics there are")
+				c.refused(opConsume, consume(other, 0, 0, 1, 1))
 
-			revoke()
-			c.ask(opProduce, produce(topic, "", rec(nil, "y")))
-			require.Equal(t, byte(opError), c.next().op)
-			c.over()
-			again := holder.dial(t)
-			again.hello("ES01", 0, holder.token)
-			status, _, _ := again.reply()
-			require.Equal(t, byte(2), status)
-			_, _, high := s.join(t, 0).consume(topic, 0, 0, 1, 1)
-			require.Equal(t, uint64(1), high)
-		})
-	}
+				revoke()
+				c.ask(opProduce, produce(topic, "", rec(nil, "y")))
+				require.Equal(t, byte(opError), c.next().op)
+				c.over()
+				again := holder.dial(t)
+				again.hello("ES01", 0, holder.token)
+				status, _, _ := again.reply()
+				require.Equal(t, byte(2), status)
+				_, _, high := s.join(t, 0).consume(topic, 0, 0, 1, 1)
+				require.Equal(t, uint64(1), high)
+			})
+		}
+	})
 }
 
 func TestQuota(t *testing.T) {
-	s := target(t)
-	if s.token == "" {
-		t.Skip("the server asks for no keys")
-	}
-	topic := s.topic(t, 1)
-	holder, _ := s.key(t, topic, 2000)
-	c := holder.join(t, 0)
-	c.refused(opProduce, produce(topic, "", rec(nil, strings.Repeat("x", 2001))))
-	c.produce(topic, "", rec(nil, strings.Repeat("x", 1900)))
-	c.refused(opProduce, produce(topic, "", rec(nil, strings.Repeat("x", 1900))))
-	require.Eventually(t, func() bool {
-		c.ask(opProduce, produce(topic, "", rec(nil, strings.Repeat("x", 1000))))
-		return c.next().op == opProduce|0x80
-	}, 5*time.Second, 50*time.Millisecond)
+	onEach(t, func(t *testing.T, s server) {
+		if s.token == "" {
+			t.Skip("the server asks for no keys")
+		}
+		topic := s.topic(t, 1)
+		holder, _ := s.key(t, topic, 2000)
+		c := holder.join(t, 0)
+		c.refused(opProduce, produce(topic, "", rec(nil, strings.Repeat("x", 2001))))
+		c.produce(topic, "", rec(nil, strings.Repeat("x", 1900)))
+		c.refused(opProduce, produce(topic, "", rec(nil, strings.Repeat("x", 1900))))
+		require.Eventually(t, func() bool {
+			c.ask(opProduce, produce(topic, "", rec(nil, strings.Repeat("x", 1000))))
+			return c.next().op == opProduce|0x80
+		}, 5*time.Second, 50*time.Millisecond)
+	})
 }

@@ -6,14 +6,12 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluiceio/sluice/integration/cluster"
-	"github.com/sluiceio/sluice/integration/loopback"
 )
 
 // server is what is tested.
@@ -21,20 +19,17 @@ type server struct {
 	http, binary, token string
 }
 
-// target returns the server that the environment names, or one of ours.
-func target(t *testing.T) server {
-	t.Helper()
-	s := server{os.Getenv("CONFORMANCE_HTTP"), os.Getenv("CONFORMANCE_BINARY"), os.Getenv("CONFORMANCE_TOKEN")}
-	if s.binary == "" {
-		s.binary = loopback.FreeAddress(t)
-		ours := cluster.NewInProcess(t, cluster.Options{Flags: []string{"--bind-binary", s.binary, "--auth", "required"}})
-		cluster.Start(t, ours)
-		s.http = ours.HTTP()
-		secret, err := os.ReadFile(filepath.Join(ours.DataDir(), "bootstrap.key"))
-		require.NoError(t, err)
-		s.token = strings.TrimSpace(string(secret))
+// onEach runs a test on the server that the environment names, or else on ours of
+// each kind.
+func onEach(t *testing.T, test func(t *testing.T, s server)) {
+	if address := os.Getenv("CONFORMANCE_BINARY"); address != "" {
+		test(t, server{os.Getenv("CONFORMANCE_HTTP"), address, os.Getenv("CONFORMANCE_TOKEN")})
+		return
 	}
-	return s
+	o := cluster.Options{Binary: true, Flags: []string{"--auth", "required"}}
+	cluster.OnEach(t, o, func(t *testing.T, ours cluster.Server) {
+		test(t, server{ours.HTTP(), ours.Binary(), cluster.AdminKey(t, ours)})
+	})
 }
 
 // topic makes a topic with a name of its own.

@@ -115,6 +115,8 @@ type Partition struct {
 	EndOffset    int64 `json:"end_offset"`
 	SegmentCount int   `json:"segment_count"`
 	SizeBytes    int64 `json:"size_bytes"`
+	// Leader is the id of the node that leads, empty when nobody is known to.
+	Leader string `json:"leader"`
 }
 
 // Topic describes a topic.

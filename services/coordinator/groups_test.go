@@ -337,6 +337,69 @@ func TestOffsetsOfAllGroupsAreReset(t *testing.T) {
 	require.Equal(t, errs.InvalidArgument, errs.KindOf(err))
 }
 
+// A deleted group has lost its offsets and its owner, and for the next owner of its
+// shard too; its generations go on.
+func TestAGroupIsDeleted(t *testing.T) {
+	c := newCluster(t)
+	c.start("s", "storage")
+	a := c.start("a", "coordinator")
+	const partitions = 10_000 // more offsets than one write removes
+	orders := a.create("orders", partitions)
+	other := &coordinatorv1.Caller{Owner: "key_2"}
+	remove := func(p *process, caller *coordinatorv1.Caller) error {
+		_, err := p.groups.DeleteGroup(t.Context(), &coordinatorv1.DeleteGroupRequest{Caller: caller, Group: "g"})
+		return err
+	}
+	leave := func(p *process, member string) {
+		_, err := p.groups.Leave(t.Context(), &coordinatorv1.LeaveRequest{Caller: key, Group: "g", MemberId: member})
+		require.NoError(t, err)
+	}
+
+	member := a.join("", orders).MemberId
+	for first := int32(0); first < partitions; first += partitions / 4 {
+		offsets := make([]*coordinatorv1.CommittedOffset, partitions/4)
+		for i := range offsets {
+			offsets[i] = &coordinatorv1.CommittedOffset{TopicId: orders.Id, Partition: first + int32(i), Offset: 5}
+		}
+		require.NoError(t, a.commit("g", offsets...))
+	}
+	require.ErrorIs(t, remove(a, other), group.ErrNotOwner)
+	require.ErrorIs(t, remove(a, key), group.ErrGroupNotEmpty)
+	leave(a, member)
+	committed, err := a.fetch("g")
+	require.NoError(t, err)
+	require.Len(t, committed, partitions, "a refusal removes nothing")
+	require.NoError(t, remove(a, key))
+	require.ErrorIs(t, remove(a, key), group.ErrUnknownGroup)
+
+	gone := func(p *process) {
+		t.Helper()
+		require.True(t, p.heartbeat(member).UnknownMember)
+		committed, err := p.fetch("g")
+		require.NoError(t, err)
+		require.Empty(t, committed)
+		_, err = p.offsets.CommitOffsets(t.Context(), &coordinatorv1.CommitOffsetsRequest{
+			Caller: key, Group: "g", MemberId: member, Generation: 1,
+			Offsets: []*coordinatorv1.CommittedOffset{{TopicId: orders.Id, Offset: 7}},
+		})
+		require.ErrorIs(t, err, group.ErrStaleMember)
+	}
+	gone(a)
+	a.stop()
+	b := c.start("b", "coordinator")
+	gone(b)
+
+	// It may be anybody's, and who was a member before has nothing of it.
+	req := &coordinatorv1.JoinRequest{Caller: other, Group: "g", TopicIds: [][]byte{orders.Id}}
+	for generation := range int64(2) {
+		got, err := b.groups.Join(t.Context(), req)
+		require.NoError(t, err)
+		require.EqualValues(t, 3+generation, got.Generation, "2 was the highest before")
+	}
+	_, err = b.groups.Heartbeat(t.Context(), &coordinatorv1.HeartbeatRequest{Caller: key, Group: "g", MemberId: member})
+	require.ErrorIs(t, err, group.ErrNotOwner)
+}
+
 func orNil(err error) error {
 	if err == nil {
 		return errs.New(errs.Internal, "NONE", "no error")

@@ -53,7 +53,7 @@ type Config struct {
 	MaxFetchBytes int
 
 	// BinaryMaxConnectionsPerIP limits the connections of one address to the
-	// binary protocol; 0 is without limit. An idle one takes some 10 KiB.
+	// binary protocol; 0 is without limit. An idle one takes some 8 KiB.
 	BinaryMaxConnectionsPerIP int
 	// BinaryIdleTimeout ends a connection of the binary protocol on which nothing
 	// happens.

@@ -47,6 +47,24 @@ func TestMembersOfGroups(t *testing.T) {
 	)
 }
 
+func TestGroupsAreDeleted(t *testing.T) {
+	s := start(t)
+	s.steps(t,
+		create("t", "1"),
+		step{"DELETE", "/groups/g", "", 404, `{"error":"the group \"g\" does not exist"}`},
+		step{"DELETE", "/groups/" + strings.Repeat("g", 250), "", 400, `{"error":"group must have at most 249 bytes, got 250"}`},
+		step{"GET", "/groups/g", "", 405, `{"error":"GET is not allowed here, only DELETE"}`},
+		step{"POST", "/groups/g/commit", `{"topic":"t","partition":0,"offset":3}`, 204, ""},
+		step{"POST", "/groups/g/join", `{"topics":["t"],"member_id":"m"}`, 200, `{"member_id":"m","generation":1,"assignment":[{"topic":"t","partition":0}]}`},
+		step{"DELETE", "/groups/g", "", 409, `{"error":"the group \"g\" has members"}`},
+		step{"POST", "/groups/g/leave", `{"member_id":"m"}`, 204, ""},
+		step{"GET", "/groups/g/offsets", "", 200, `{"offsets":{"t":{"0":3}}}`},
+		step{"DELETE", "/groups/g", "", 204, ""},
+		step{"GET", "/groups/g/offsets", "", 200, `{"offsets":{}}`},
+		step{"DELETE", "/groups/g", "", 404, `{"error":"the group \"g\" does not exist"}`},
+	)
+}
+
 func TestBadMembers(t *testing.T) {
 	many := make([]string, 101)
 	for i := range many {
@@ -107,6 +125,7 @@ func TestGroupsOfKeys(t *testing.T) {
 		{"POST", "/groups/g/leave", `{"member_id":"m"}`},
 		{"GET", "/groups/g/assignment?member_id=m", ""},
 		{"GET", "/groups/g/offsets", ""},
+		{"DELETE", "/groups/g", ""},
 		{"GET", "/groups/g/consume?topic=orders&partition=0", ""},
 	} {
 		as("esk_other", c[0], c[1], c[2], http.StatusForbidden, denied)

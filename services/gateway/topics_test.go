@@ -132,10 +132,21 @@ func TestTopicsMadeElsewhere(t *testing.T) {
 	cluster.Coordinator.Release()
 	require.Equal(t, answerOf(200, `{"records":[],"next_offset":0,"high_watermark":0}`), bare(<-consumed))
 
+	// Nor does it matter that it was asked for before and was not there.
+	require.Equal(t, 404, here.do(t, "GET", "/topics/late", "").status)
+	cluster.Coordinator.Hold()
+	require.Equal(t, 201, there.do(t, "POST", "/topics", `{"name":"late"}`).status)
+	asked := cluster.Coordinator.LookUps()
+	described := here.later(here.request(t, "GET", "/topics/late/config", ""))
+	require.Eventually(t, func() bool { return cluster.Coordinator.LookUps() == asked+1 }, eventually, tick)
+	cluster.Coordinator.Release()
+	require.Equal(t, 200, (<-described).status)
+
+	asked = cluster.Coordinator.LookUps()
 	for range 20 {
 		require.Equal(t, 404, here.do(t, "GET", "/topics/none", "").status)
 	}
-	require.Less(t, cluster.Coordinator.LookUps(), 10)
+	require.Less(t, cluster.Coordinator.LookUps(), asked+10)
 	// A name that no topic can have is not asked for at all.
 	before := cluster.Coordinator.LookUps()
 	require.Equal(t, 404, here.do(t, "GET", "/topics/a%20b", "").status)

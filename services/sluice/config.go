@@ -15,6 +15,7 @@ import (
 	"github.com/sluiceio/sluice/services/kit/obs"
 	"github.com/sluiceio/sluice/services/kit/rpc"
 	"github.com/sluiceio/sluice/services/registry"
+	"github.com/sluiceio/sluice/services/sluice/internal/coldstore"
 	"github.com/sluiceio/sluice/services/sluice/internal/datadir"
 	"github.com/sluiceio/sluice/services/storage"
 )
@@ -38,9 +39,7 @@ type Config struct {
 	// particular.
 	Rack string
 
-	// EtcdEndpoints are the addresses of the cluster's etcd. Without any the
-	// node runs an etcd of its own, and is a cluster of one.
-	EtcdEndpoints []string
+	Etcd Etcd
 	// LeaseTTL is how long the others wait for a node that has died before they
 	// do without it.
 	LeaseTTL time.Duration
@@ -51,11 +50,14 @@ type Config struct {
 	// AdvertiseInternal is where other nodes reach it; empty is the address that
 	// BindInternal came to.
 	AdvertiseInternal string
+	InternalTLS       InternalTLS
 	Obs               obs.Config
 	Storage           storage.Config
-	Coordinator       coordinator.Config
-	Registry          registry.Config
-	Gateway           gateway.Config
+	// ColdStorage is where a storage node keeps old segments.
+	ColdStorage coldstore.Config
+	Coordinator coordinator.Config
+	Registry    registry.Config
+	Gateway     gateway.Config
 
 	// maxMessage is the flag of Storage.MaxMessageBytes, which follows the
 	// gateway's limit unless somebody set it.
@@ -71,10 +73,11 @@ func (c *Config) RegisterFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.DataDir, "data-dir", "data", "`folder` that everything is kept in")
 	fs.StringVar(&c.NodeID, "node-id", "", "`id` of this node in its cluster; made once and kept in the data directory if absent")
 	fs.StringVar(&c.Rack, "rack", "", "`name` of the place where this node stands, for spreading replicas")
-	fs.StringSliceVar(&c.EtcdEndpoints, "etcd-endpoints", nil, "`addresses` of the cluster's etcd; without any this node runs its own and is a cluster of one")
+	c.Etcd.registerFlags(fs)
 	fs.DurationVar(&c.LeaseTTL, "lease-ttl", 10*time.Second, "how long the others wait for a node that has died")
 	fs.StringVar(&c.BindInternal, "bind-internal", "", "`address` to listen on for other nodes, with --etcd-endpoints (default "+defaultInternal+")")
 	fs.StringVar(&c.AdvertiseInternal, "advertise-internal", "", "`address` at which other nodes reach this one (default: what --bind-internal came to)")
+	c.InternalTLS.registerFlags(fs)
 	if !roles(c.Roles).has(Gateway) {
 		// The gateway's own holds for the internal address too.
 		fs.BoolVar(&c.Gateway.AllowRemoteUnauthenticated, "allow-remote-unauthenticated", false,
@@ -83,6 +86,9 @@ func (c *Config) RegisterFlags(fs *pflag.FlagSet) {
 	if runs := roles(c.Roles); runs.has(Gateway) && !runs.has(Registry) {
 		// The registry's own says the same to both.
 		c.Registry.RegisterFlags(fs)
+	}
+	if roles(c.Roles).has(Storage) {
+		c.ColdStorage.RegisterFlags(fs)
 	}
 	c.Obs.RegisterFlags(fs)
 	for _, service := range c.services() {
@@ -110,7 +116,7 @@ func (c *Config) services() []serviceConfig {
 }
 
 // clustered reports whether there can be other nodes.
-func (c *Config) clustered() bool { return len(c.EtcdEndpoints) > 0 }
+func (c *Config) clustered() bool { return len(c.Etcd.Endpoints) > 0 }
 
 // Validate sets what follows from other fields, and reports all faults together.
 func (c *Config) Validate() error {
@@ -128,6 +134,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	expect(c.LeaseTTL >= time.Second, "--lease-ttl is %v, expected 1s or more", c.LeaseTTL)
+	faults = append(faults, c.Etcd.validate(), c.InternalTLS.validate(c.clustered()))
 	if c.clustered() {
 		faults = append(faults, c.validateInternal())
 	} else {
@@ -142,6 +149,7 @@ func (c *Config) Validate() error {
 	if runs := roles(c.Roles); runs.has(Gateway) && !runs.has(Registry) {
 		faults = append(faults, c.Registry.Validate())
 	}
+	faults = append(faults, c.ColdStorage.Validate(c.DataDir))
 	faults = append(faults, c.Obs.Validate())
 	for _, service := range c.services() {
 		faults = append(faults, service.Validate())
@@ -188,8 +196,8 @@ func (c *Config) validateInternal() error {
 		return fmt.Errorf("--advertise-internal is missing: --bind-internal %s listens on every address, and the others need one", bind)
 	}
 	local := host == "localhost" || err == nil && address.IsLoopback()
-	if !local && !c.Gateway.AllowRemoteUnauthenticated {
-		return fmt.Errorf("--bind-internal %s is reached from other machines, and nobody is asked for a key there; --allow-remote-unauthenticated allows that", bind)
+	if !local && !c.InternalTLS.on() && !c.Gateway.AllowRemoteUnauthenticated {
+		return fmt.Errorf("--bind-internal %s is reached from other machines, and nobody is asked for a key there: expected --internal-tls-cert, -key and -ca, or --allow-remote-unauthenticated, which lets everybody in", bind)
 	}
 	return nil
 }

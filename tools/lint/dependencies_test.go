@@ -23,7 +23,7 @@ var mayImport = map[string][]string{
 	"services/registry":    {"gen", "services/kit"},
 	"services/gateway":     {"gen", "services/kit"},
 	"services/sluice": {
-		"gen", "services/kit",
+		"gen", "services/kit", "client",
 		"services/storage", "services/coordinator", "services/registry", "services/gateway",
 	},
 	"client": {},
@@ -44,6 +44,7 @@ var linkedBy = map[string][]string{
 	"go.etcd.io/etcd/server/v3":                         {},
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime": {"services/gateway"},
 	root + "gen/gw":                                     {"services/gateway"},
+	"github.com/minio/minio-go/v7":                      {},
 	"github.com/spf13/cobra":                            {},
 	"github.com/stretchr/testify":                       {},
 }

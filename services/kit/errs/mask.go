@@ -23,7 +23,8 @@ const MetadataErrorID = "error_id"
 //     what was wrapped around it;
 //   - an error that another process of ours has masked already: itself, so that
 //     one id leads through the logs of all;
-//   - the end of a context: Canceled or DeadlineExceeded;
+//   - the end of a context, here or behind a connection: Canceled, or
+//     DeadlineExceeded in words for whoever asked;
 //   - a status of somebody else's (a health check that does not know a service):
 //     itself, but Unavailable without its text, which names addresses;
 //   - everything else: "internal error (id …)". The error goes to the log under
@@ -41,6 +42,8 @@ func Mask(ctx context.Context, logger *slog.Logger, err error) error {
 		case e.kind == Unavailable:
 			logger.DebugContext(ctx, "call failed", "error", err)
 			return status.Error(codes.Unavailable, "unavailable")
+		case e.kind == DeadlineExceeded:
+			return outOfTime()
 		default:
 			return e.GRPCStatus().Err()
 		}
@@ -49,9 +52,13 @@ func Mask(ctx context.Context, logger *slog.Logger, err error) error {
 	case errors.Is(err, context.Canceled):
 		return status.Error(codes.Canceled, "canceled")
 	case errors.Is(err, context.DeadlineExceeded):
-		return status.Error(codes.DeadlineExceeded, "deadline exceeded")
+		return outOfTime()
 	}
 	return internal(ctx, logger, err)
+}
+
+func outOfTime() error {
+	return status.Error(codes.DeadlineExceeded, "there was no answer in time; what was asked for may or may not have been done")
 }
 
 func internal(ctx context.Context, logger *slog.Logger, err error) error {

@@ -24,6 +24,8 @@ func (h idHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
+const outOfTime = "there was no answer in time; what was asked for may or may not have been done"
+
 func TestMask(t *testing.T) {
 	secret := errors.New("open /secret/path: permission denied")
 	cases := map[string]struct {
@@ -37,7 +39,8 @@ func TestMask(t *testing.T) {
 		"unknown":              {secret, codes.Internal, ""},
 		"internal":             {errs.New(errs.Internal, "WHATEVER", "%v", secret), codes.Internal, ""},
 		"canceled":             {fmt.Errorf("wait: %w", context.Canceled), codes.Canceled, "canceled"},
-		"deadline":             {context.DeadlineExceeded, codes.DeadlineExceeded, "deadline exceeded"},
+		"deadline":             {context.DeadlineExceeded, codes.DeadlineExceeded, outOfTime},
+		"somebody's deadline":  {fmt.Errorf("call: %w", status.Error(codes.DeadlineExceeded, "context deadline exceeded")), codes.DeadlineExceeded, outOfTime},
 		"health's own":         {status.Error(codes.NotFound, "unknown service"), codes.NotFound, "unknown service"},
 		"transport's":          {status.Error(codes.Unavailable, "dial tcp /secret/path:1: refused"), codes.Unavailable, "unavailable"},
 		"somebody's Unknown":   {status.Error(codes.Unknown, secret.Error()), codes.Internal, ""},

@@ -5,9 +5,15 @@
 //
 // A group is in the shard that its name hashes to, as three kinds of records:
 //
-//	group                  owner and generation; it stays when there is no member
+//	group                  owner and generation; it stays when there is no member,
+//	                       until somebody deletes it
 //	group, member          the key that the member is bound to, and its topics
 //	group, member          its partitions (apart, since rebalances change only these)
+//
+// and one for all that were deleted: the highest of their generations, above which
+// those of new groups begin. A group that is deleted and made again has none twice,
+// however long a member of its earlier life was away, and what is kept for that does
+// not grow.
 //
 // Every change of the members, of what one subscribes to or of the partitions
 // there are is a rebalance: package assign shares the partitions out anew, and

@@ -12,6 +12,9 @@ var (
 	ErrNotOwner = errs.New(errs.PermissionDenied, "GROUP_OF_ANOTHER_KEY", "the group belongs to another key")
 	// ErrNotMembersKey: another key made the member.
 	ErrNotMembersKey = errs.New(errs.PermissionDenied, "MEMBER_OF_ANOTHER_KEY", "the member belongs to another key")
+	ErrUnknownGroup  = errs.New(errs.NotFound, "GROUP_NOT_FOUND", "the group does not exist")
+	// ErrGroupNotEmpty: members have to leave first.
+	ErrGroupNotEmpty = errs.New(errs.Aborted, "GROUP_NOT_EMPTY", "the group has members")
 	ErrUnknownMember = errs.New(errs.NotFound, "UNKNOWN_MEMBER", "the group has no such member")
 	// ErrStaleMember: the member works on an assignment that is over.
 	ErrStaleMember = errs.New(errs.Aborted, "STALE_MEMBER", "the assignment is not the member's any more")

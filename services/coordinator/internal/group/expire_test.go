@@ -143,8 +143,13 @@ func TestGroupsAreLimited(t *testing.T) {
 		_, _, err = s.Join(time.Unix(0, 0), anybody, name, "a", nil)
 		require.ErrorIs(t, err, ErrTooManyGroups)
 	}
-	// Those that are there go on.
+	// Those that are there go on, and one that goes makes room.
 	_, err := s.Claim(anybody, "g")
+	require.NoError(t, err)
+	gone, err := s.Delete(anybody, "h")
+	require.NoError(t, err)
+	apply(s, gone)
+	_, err = s.Claim(anybody, "new")
 	require.NoError(t, err)
 }
 

@@ -29,7 +29,7 @@ func (s *State) Join(now time.Time, caller Caller, name, id string, topics []row
 		if len(s.groups) >= s.cfg.MaxGroups {
 			return nil, Membership{}, ErrTooManyGroups
 		}
-		g = &group{}
+		g = s.newcomer()
 	}
 	owner := g.owner
 	if owner == "" {

@@ -39,6 +39,10 @@ type machine struct {
 	log []shard.Record
 
 	groups map[string]*modelGroup
+	// floor is the highest generation of the groups that were deleted.
+	floor int64
+	// used are the generations that each group has had, in all of its lives.
+	used map[string]map[int64]bool
 }
 
 type modelGroup struct {
@@ -55,7 +59,7 @@ type modelMember struct {
 }
 
 func newMachine() *machine {
-	m := &machine{topics: topicCounts{}, now: time.Unix(1000, 0), groups: make(map[string]*modelGroup)}
+	m := &machine{topics: topicCounts{}, now: time.Unix(1000, 0), groups: make(map[string]*modelGroup), used: make(map[string]map[int64]bool)}
 	for i := range 3 {
 		m.topics[topic(i)] = int32(i + 1)
 	}
@@ -92,7 +96,7 @@ type groupState struct {
 }
 
 func snapshot(s *State) map[string]groupState {
-	all := make(map[string]groupState)
+	all := map[string]groupState{"floor of all": {Generation: s.floor}}
 	for name, g := range s.groups {
 		members := make(map[string]string)
 		for id, m := range g.members {
@@ -110,6 +114,25 @@ func (m *machine) group(name string) *modelGroup {
 		m.groups[name] = g
 	}
 	return g
+}
+
+// begin makes a group somebody's, if it is nobody's.
+func (m *machine) begin(g *modelGroup, caller Caller) {
+	if g.owner == "" {
+		g.owner, g.generation = caller.Owner, m.floor
+	}
+}
+
+// rebalanced counts a rebalance. A generation that a member of an earlier life may
+// still work on must not come again.
+func (m *machine) rebalanced(t *rapid.T, name string) {
+	g := m.groups[name]
+	g.generation++
+	if m.used[name] == nil {
+		m.used[name] = make(map[int64]bool)
+	}
+	require.False(t, m.used[name][g.generation], "%s has generation %d twice", name, g.generation)
+	m.used[name][g.generation] = true
 }
 
 func (m *machine) drawGroup(t *rapid.T) string {
@@ -161,15 +184,13 @@ func (m *machine) Join(t *rapid.T) {
 	if fails {
 		return
 	}
+	m.begin(g, caller)
 	if known == nil {
 		g.members[id] = &modelMember{owner: caller.Owner, topics: topics, evictable: m.now.Add(testConfig.MemberTimeout)}
-		g.generation++
+		m.rebalanced(t, name)
 	} else if !slices.Equal(known.topics, topics) {
 		known.topics = topics
-		g.generation++
-	}
-	if g.owner == "" {
-		g.owner = caller.Owner
+		m.rebalanced(t, name)
 	}
 	require.Equal(t, g.generation, got.Generation)
 	has, err := m.state.Membership(caller, name, id)
@@ -221,7 +242,7 @@ func (m *machine) Leave(t *rapid.T) {
 	m.write(t, records, fails)
 	if !fails {
 		delete(g.members, id)
-		g.generation++
+		m.rebalanced(t, name)
 	} else {
 		// It is back, and has its time again.
 		member.evictable = m.now.Add(testConfig.MemberTimeout)
@@ -239,9 +260,34 @@ func (m *machine) Commit(t *rapid.T) {
 	require.NoError(t, err)
 	require.Equal(t, g.owner != "", len(records) == 0)
 	m.write(t, records, false)
-	if g.owner == "" {
-		g.owner = caller.Owner
+	m.begin(g, caller)
+}
+
+// Delete deletes a group, if it has no members.
+func (m *machine) Delete(t *rapid.T) {
+	name, caller := m.drawGroup(t), drawCaller(t)
+	g := m.group(name)
+	records, err := m.state.Delete(caller, name)
+	switch {
+	case g.owner == "":
+		require.ErrorIs(t, err, ErrUnknownGroup)
+		return
+	case g.owner != caller.Owner && !caller.Admin:
+		require.ErrorIs(t, err, ErrNotOwner)
+		return
+	case len(g.members) > 0:
+		require.ErrorIs(t, err, ErrGroupNotEmpty)
+		return
 	}
+	require.NoError(t, err)
+	fails := drawFails(t)
+	m.write(t, records, fails)
+	if fails {
+		return
+	}
+	m.floor = max(m.floor, g.generation)
+	delete(m.groups, name)
+	require.NotContains(t, m.state.groups, name)
 }
 
 // Time has the clock go on, and what is due done; it may be done late.
@@ -284,14 +330,18 @@ func (m *machine) due(t *rapid.T) {
 			evicted = true
 		}
 		if evicted {
-			g.generation++
+			m.rebalanced(t, name)
 		}
 	}
 }
 
-// Reload has another owner make the state of the log, compacted or not.
+// Reload has another owner make the state of the log, whose compaction may have
+// dropped what removes records.
 func (m *machine) Reload(t *rapid.T) {
 	before := snapshot(m.state)
+	if rapid.Bool().Draw(t, "tombstones are over") {
+		m.log = slices.DeleteFunc(m.log, func(r shard.Record) bool { return r.Value == nil })
+	}
 	m.state = NewState(testConfig, m.topics, m.now)
 	for _, r := range m.log {
 		m.state.Apply(r)
@@ -321,7 +371,7 @@ func (m *machine) Follow(t *rapid.T) {
 		records := m.state.Refresh(name)
 		require.NotEmpty(t, records)
 		m.write(t, records, false)
-		m.groups[name].generation++
+		m.rebalanced(t, name)
 	}
 	require.Empty(t, m.state.Stale())
 }
@@ -380,6 +430,8 @@ func (a *actions) Renew(t *rapid.T)     { a.m.Join(t) }
 func (a *actions) Heartbeat(t *rapid.T) { a.m.Heartbeat(t) }
 func (a *actions) Leave(t *rapid.T)     { a.m.Leave(t) }
 func (a *actions) Commit(t *rapid.T)    { a.m.Commit(t) }
+func (a *actions) Delete(t *rapid.T)    { a.m.Delete(t) }
+func (a *actions) Empty(t *rapid.T)     { a.m.Leave(t) }
 func (a *actions) Time(t *rapid.T)      { a.m.Time(t) }
 func (a *actions) Reload(t *rapid.T)    { a.m.Reload(t) }
 func (a *actions) Topic(t *rapid.T)     { a.m.Topic(t) }

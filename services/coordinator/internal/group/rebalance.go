@@ -19,7 +19,7 @@ import (
 func (s *State) rebalance(name, owner string, changes map[string]*member, gone map[rows.TopicID]bool) ([]shard.Record, map[string]assign.Partitions) {
 	g := s.groups[name]
 	if g == nil {
-		g = &group{}
+		g = s.newcomer()
 	}
 	members := maps.Clone(g.members)
 	if members == nil {

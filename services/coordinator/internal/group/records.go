@@ -18,6 +18,19 @@ func groupRecord(name, owner string, generation int64) shard.Record {
 	}
 }
 
+// groupGone removes the record of a group.
+func groupGone(name string) shard.Record {
+	return shard.Record{Key: &persistv1.ShardKey{Kind: &persistv1.ShardKey_Group{Group: &persistv1.GroupKey{Group: name}}}}
+}
+
+// floorRecord has the generations of new groups begin somewhere.
+func floorRecord(generation int64) shard.Record {
+	return shard.Record{
+		Key:   &persistv1.ShardKey{Kind: &persistv1.ShardKey_GroupFloor{GroupFloor: &persistv1.GroupFloorKey{}}},
+		Value: &persistv1.ShardValue{Kind: &persistv1.ShardValue_GroupFloor{GroupFloor: &persistv1.GroupFloor{Generation: generation}}},
+	}
+}
+
 // memberRecord puts a member, or removes it when m is nil.
 func memberRecord(name, id string, m *member) shard.Record {
 	r := shard.Record{Key: &persistv1.ShardKey{Kind: &persistv1.ShardKey_GroupMember{

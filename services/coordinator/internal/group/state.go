@@ -23,7 +23,7 @@ type Config struct {
 	ExpireInterval time.Duration
 	// MaxMembers limits the members of a group.
 	MaxMembers int
-	// MaxGroups limits the groups of a shard. They stay for good.
+	// MaxGroups limits the groups of a shard. They stay until they are deleted.
 	MaxGroups int
 	// Evicted, if not nil, is told of members that were not heard of, before the
 	// records with which they go are written.
@@ -35,6 +35,9 @@ type State struct {
 	cfg    Config
 	topics Topics
 	groups map[string]*group
+	// floor is the highest generation of the groups that were deleted, where those
+	// of new groups begin. floor <= generation of every group that began since.
+	floor int64
 	// members counts those of all groups.
 	members int
 	// check is when overdue members are looked for next; it counts only while
@@ -85,6 +88,10 @@ func (s *State) Apply(r shard.Record) (undo func()) {
 			g.owner, g.generation = owner, generation
 			s.tidy(name)
 		}
+	case r.Key.GetGroupFloor() != nil:
+		floor := s.floor
+		s.floor = r.Value.GetGroupFloor().GetGeneration()
+		return func() { s.floor = floor }
 	case r.Key.GetGroupMember() != nil:
 		key := r.Key.GetGroupMember()
 		before := s.setMember(key.Group, key.MemberId, decodeMember(r.Value.GetGroupMember()))
@@ -110,6 +117,9 @@ func (s *State) group(name string) *group {
 	}
 	return g
 }
+
+// newcomer is a group of which there is no record yet.
+func (s *State) newcomer() *group { return &group{generation: s.floor} }
 
 // tidy forgets a group of which there is no record.
 func (s *State) tidy(name string) {
@@ -176,9 +186,30 @@ func (s *State) Claim(caller Caller, name string) ([]shard.Record, error) {
 	case g == nil && len(s.groups) >= s.cfg.MaxGroups:
 		return nil, ErrTooManyGroups
 	case g == nil:
-		return []shard.Record{groupRecord(name, caller.Owner, 0)}, nil
+		return []shard.Record{groupRecord(name, caller.Owner, s.floor)}, nil
 	case g.owner == "":
 		return []shard.Record{groupRecord(name, caller.Owner, g.generation)}, nil
 	}
 	return nil, nil
+}
+
+// Delete returns the records with which a group goes: it is nobody's afterwards,
+// and if it comes again its generations go on above those that it had.
+// ErrNotOwner, ErrUnknownGroup, ErrGroupNotEmpty.
+func (s *State) Delete(caller Caller, name string) ([]shard.Record, error) {
+	if err := s.Check(caller, name); err != nil {
+		return nil, err
+	}
+	g := s.groups[name]
+	switch {
+	case g == nil:
+		return nil, ErrUnknownGroup.WithMessage("the group %q does not exist", name)
+	case len(g.members) > 0:
+		return nil, ErrGroupNotEmpty.WithMessage("the group %q still has members (%d); it can be deleted when they have left", name, len(g.members))
+	}
+	records := []shard.Record{groupGone(name)}
+	if g.generation > s.floor {
+		records = append(records, floorRecord(g.generation))
+	}
+	return records, nil
 }

@@ -91,6 +91,18 @@ func (s *State) without(gone map[rows.TopicID]bool, limit int) []shard.Record {
 	return records
 }
 
+// of returns the records that remove a group's offsets, at most limit of them.
+func (s *State) of(name string, limit int) []shard.Record {
+	records := make([]shard.Record, 0, min(limit, len(s.groups[name])))
+	for p := range s.groups[name] {
+		if len(records) == limit {
+			break
+		}
+		records = append(records, shard.Record{Key: key(name, p)})
+	}
+	return records
+}
+
 // on returns the groups that have committed on a topic, sorted.
 func (s *State) on(topic rows.TopicID) []string {
 	var names []string

@@ -90,6 +90,18 @@ func (g *Groups) GetAssignment(ctx context.Context, req *coordinatorv1.GetAssign
 	return &coordinatorv1.GetAssignmentResponse{Generation: got.Generation, Assignment: assigned}, nil
 }
 
+// DeleteGroup deletes a group that has no members.
+func (g *Groups) DeleteGroup(ctx context.Context, req *coordinatorv1.DeleteGroupRequest) (*coordinatorv1.DeleteGroupResponse, error) {
+	caller, err := group.CallerOf(req.Caller)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.offsets.DeleteGroup(ctx, caller, req.Group); err != nil {
+		return nil, err
+	}
+	return &coordinatorv1.DeleteGroupResponse{}, nil
+}
+
 // ResetOffsets moves offsets of the groups of the shards owned here.
 func (g *Groups) ResetOffsets(ctx context.Context, req *coordinatorv1.ResetOffsetsRequest) (*coordinatorv1.ResetOffsetsResponse, error) {
 	done, err := g.offsets.Reset(ctx, req.TopicId, req.Offsets, req.ExceptShards)

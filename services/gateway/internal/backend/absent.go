@@ -10,31 +10,34 @@ import (
 // absentees keeps requests for topics that do not exist from reaching the
 // coordinator one by one. The zero value is ready.
 //
-// A name that the coordinator did not know is taken for absent for a moment, and
-// only so many names are asked for in a second. So a topic that was just made
-// through another gateway is found at once by whoever did not ask for it before,
-// and by everybody after absentFor.
+// A name that the coordinator did not know is asked for again a few times at once,
+// then no oftener than every absentFor, and only so many names are asked for in a
+// second. So a topic that was just made through another gateway is found at once,
+// also by who has found it missing before, and by those who ask all the time after
+// absentFor.
 type absentees struct {
 	mu struct {
 		sync.Mutex
-		// Until when a name is taken for absent. At most maxAbsent.
-		until map[string]time.Time
+		// How often the names that were not there may be asked for. At most
+		// maxAbsent.
+		names map[string]*rate.Limiter
 		asks  *rate.Limiter
 	}
 }
 
 const (
-	absentFor  = 500 * time.Millisecond
-	maxAbsent  = 1000
-	askPerSec  = 100
-	asksAtOnce = 100
+	absentFor   = 500 * time.Millisecond
+	absentBurst = 5
+	maxAbsent   = 1000
+	askPerSec   = 100
+	asksAtOnce  = 100
 )
 
 // ask says whether the coordinator may be asked for a name.
 func (a *absentees) ask(name string, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if now.Before(a.mu.until[name]) {
+	if own := a.mu.names[name]; own != nil && !own.AllowN(now, 1) {
 		return false
 	}
 	if a.mu.asks == nil {
@@ -44,11 +47,14 @@ func (a *absentees) ask(name string, now time.Time) bool {
 }
 
 // note remembers that the coordinator does not know a name.
-func (a *absentees) note(name string, now time.Time) {
+func (a *absentees) note(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.mu.until == nil || len(a.mu.until) >= maxAbsent {
-		a.mu.until = make(map[string]time.Time)
+	if a.mu.names[name] != nil {
+		return
 	}
-	a.mu.until[name] = now.Add(absentFor)
+	if a.mu.names == nil || len(a.mu.names) >= maxAbsent {
+		a.mu.names = make(map[string]*rate.Limiter)
+	}
+	a.mu.names[name] = rate.NewLimiter(rate.Every(absentFor), absentBurst)
 }

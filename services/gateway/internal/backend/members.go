@@ -86,6 +86,18 @@ func (b *Backend) LeaveGroup(ctx context.Context, caller grants.Caller, group, m
 	})
 }
 
+// DeleteGroup deletes a group that has no members, with its offsets, and returns
+// once that is on disk.
+func (b *Backend) DeleteGroup(ctx context.Context, caller grants.Caller, group string) error {
+	if err := checkGroup(group); err != nil {
+		return err
+	}
+	return b.groups(ctx, func(ctx context.Context, c coordinatorv1.GroupServiceClient, opts ...grpc.CallOption) error {
+		_, err := c.DeleteGroup(ctx, &coordinatorv1.DeleteGroupRequest{Caller: onBehalfOf(caller), Group: group}, opts...)
+		return err
+	})
+}
+
 // Assignment returns what a member has.
 func (b *Backend) Assignment(ctx context.Context, caller grants.Caller, group, member string) (Membership, error) {
 	if err := checkGroup(group); err != nil {

@@ -193,7 +193,7 @@ func (b *Backend) lookUp(ctx context.Context, name string) (*picture.Topic, erro
 	})
 	if err != nil {
 		if errs.KindOf(err) == errs.NotFound {
-			b.absent.note(name, b.now())
+			b.absent.note(name)
 			return nil, nil
 		}
 		return nil, err

@@ -23,7 +23,9 @@ type Coordinator struct {
 
 	mu struct {
 		sync.Mutex
-		nodes    []*coordinatorv1.Node
+		nodes []*coordinatorv1.Node
+		// away are nodes that are not there, with the topics that only they have.
+		away     map[string][]string
 		topics   map[string]*coordinatorv1.Topic
 		revision int64
 		// One for each open stream; a change goes to all.
@@ -315,6 +317,16 @@ func (o *offsets) claimLocked(caller *coordinatorv1.Caller, group string) error 
 		o.mu.owners[group] = caller.GetOwner()
 	}
 	return nil
+}
+
+// forget drops a group's owner and offsets, and says whether it had an owner.
+func (o *offsets) forget(group string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	known := o.mu.owners[group] != ""
+	delete(o.mu.owners, group)
+	delete(o.mu.groups, group)
+	return known
 }
 
 // reset moves all offsets on a topic.

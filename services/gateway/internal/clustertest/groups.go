@@ -131,6 +131,24 @@ func (g *Groups) Leave(_ context.Context, req *coordinatorv1.LeaveRequest) (*coo
 	return &coordinatorv1.LeaveResponse{}, nil
 }
 
+// DeleteGroup forgets a group and its offsets. Generations begin anew, which tests of
+// the gateway do not look at.
+func (g *Groups) DeleteGroup(_ context.Context, req *coordinatorv1.DeleteGroupRequest) (*coordinatorv1.DeleteGroupResponse, error) {
+	if err := g.offsets.check(req.GetCaller(), req.GetGroup()); err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if group := g.mu.groups[req.GetGroup()]; group != nil && len(group.members) > 0 {
+		return nil, errs.New(errs.Aborted, "GROUP_NOT_EMPTY", "the group %q has members", req.GetGroup())
+	}
+	delete(g.mu.groups, req.GetGroup())
+	if !g.offsets.forget(req.GetGroup()) {
+		return nil, errs.New(errs.NotFound, "GROUP_NOT_FOUND", "the group %q does not exist", req.GetGroup())
+	}
+	return &coordinatorv1.DeleteGroupResponse{}, nil
+}
+
 // GetAssignment returns a member's partitions.
 func (g *Groups) GetAssignment(_ context.Context, req *coordinatorv1.GetAssignmentRequest) (*coordinatorv1.GetAssignmentResponse, error) {
 	if err := g.offsets.check(req.GetCaller(), req.GetGroup()); err != nil {

@@ -116,6 +116,14 @@ func (s *Groups) LeaveGroup(ctx context.Context, req *logv1.LeaveGroupRequest) (
 	return &logv1.LeaveGroupResponse{}, nil
 }
 
+// DeleteGroup deletes a group that has no members.
+func (s *Groups) DeleteGroup(ctx context.Context, req *logv1.DeleteGroupRequest) (*logv1.DeleteGroupResponse, error) {
+	if err := s.backend.DeleteGroup(ctx, callerOf(ctx), req.GetGroup()); err != nil {
+		return nil, err
+	}
+	return &logv1.DeleteGroupResponse{}, nil
+}
+
 // GetAssignment returns a member's partitions.
 func (s *Groups) GetAssignment(ctx context.Context, req *logv1.GetAssignmentRequest) (*logv1.GetAssignmentResponse, error) {
 	if req.GetMemberId() == "" {

@@ -62,6 +62,11 @@ func (x *exchange) checkParameter(field protoreflect.FieldDescriptor, value stri
 		return checkInteger(field, value, 32)
 	case protoreflect.Int64Kind:
 		return checkInteger(field, value, 64)
+	case protoreflect.BoolKind:
+		if _, err := strconv.ParseBool(value); err != nil {
+			return fmt.Errorf("%s must be true or false, got %q", field.Name(), value)
+		}
+		return nil
 	}
 	if !utf8.ValidString(value) {
 		return fmt.Errorf("%s must be UTF-8, got %q", field.Name(), value)

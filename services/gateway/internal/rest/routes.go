@@ -37,6 +37,7 @@ type route struct {
 var successes = map[string]int{
 	logv1.TopicService_CreateTopic_FullMethodName:  http.StatusCreated,
 	logv1.GroupService_LeaveGroup_FullMethodName:   http.StatusNoContent,
+	logv1.GroupService_DeleteGroup_FullMethodName:  http.StatusNoContent,
 	logv1.GroupService_CommitOffset_FullMethodName: http.StatusNoContent,
 
 	adminv1.KeyService_CreateKey_FullMethodName: http.StatusCreated,

@@ -729,6 +729,94 @@ func (x *ResetOffsetsResponse) GetShardCount() int32 {
 	return 0
 }
 
+type DeleteGroupRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *Caller                `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	Group         string                 `protobuf:"bytes,2,opt,name=group,proto3" json:"group,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteGroupRequest) Reset() {
+	*x = DeleteGroupRequest{}
+	mi := &file_sluice_coordinator_v1_group_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteGroupRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteGroupRequest) ProtoMessage() {}
+
+func (x *DeleteGroupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_coordinator_v1_group_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteGroupRequest.ProtoReflect.Descriptor instead.
+func (*DeleteGroupRequest) Descriptor() ([]byte, []int) {
+	return file_sluice_coordinator_v1_group_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *DeleteGroupRequest) GetCaller() *Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *DeleteGroupRequest) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+type DeleteGroupResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteGroupResponse) Reset() {
+	*x = DeleteGroupResponse{}
+	mi := &file_sluice_coordinator_v1_group_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteGroupResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteGroupResponse) ProtoMessage() {}
+
+func (x *DeleteGroupResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_coordinator_v1_group_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteGroupResponse.ProtoReflect.Descriptor instead.
+func (*DeleteGroupResponse) Descriptor() ([]byte, []int) {
+	return file_sluice_coordinator_v1_group_proto_rawDescGZIP(), []int{13}
+}
+
 var File_sluice_coordinator_v1_group_proto protoreflect.FileDescriptor
 
 const file_sluice_coordinator_v1_group_proto_rawDesc = "" +
@@ -791,12 +879,17 @@ const file_sluice_coordinator_v1_group_proto_rawDesc = "" +
 	"\rentries_reset\x18\x02 \x01(\x03R\fentriesReset\x12\x16\n" +
 	"\x06shards\x18\x03 \x03(\x05R\x06shards\x12\x1f\n" +
 	"\vshard_count\x18\x04 \x01(\x05R\n" +
-	"shardCount2\xe8\x03\n" +
+	"shardCount\"a\n" +
+	"\x12DeleteGroupRequest\x125\n" +
+	"\x06caller\x18\x01 \x01(\v2\x1d.sluice.coordinator.v1.CallerR\x06caller\x12\x14\n" +
+	"\x05group\x18\x02 \x01(\tR\x05group\"\x15\n" +
+	"\x13DeleteGroupResponse2\xce\x04\n" +
 	"\fGroupService\x12O\n" +
 	"\x04Join\x12\".sluice.coordinator.v1.JoinRequest\x1a#.sluice.coordinator.v1.JoinResponse\x12^\n" +
 	"\tHeartbeat\x12'.sluice.coordinator.v1.HeartbeatRequest\x1a(.sluice.coordinator.v1.HeartbeatResponse\x12R\n" +
 	"\x05Leave\x12#.sluice.coordinator.v1.LeaveRequest\x1a$.sluice.coordinator.v1.LeaveResponse\x12j\n" +
-	"\rGetAssignment\x12+.sluice.coordinator.v1.GetAssignmentRequest\x1a,.sluice.coordinator.v1.GetAssignmentResponse\x12g\n" +
+	"\rGetAssignment\x12+.sluice.coordinator.v1.GetAssignmentRequest\x1a,.sluice.coordinator.v1.GetAssignmentResponse\x12d\n" +
+	"\vDeleteGroup\x12).sluice.coordinator.v1.DeleteGroupRequest\x1a*.sluice.coordinator.v1.DeleteGroupResponse\x12g\n" +
 	"\fResetOffsets\x12*.sluice.coordinator.v1.ResetOffsetsRequest\x1a+.sluice.coordinator.v1.ResetOffsetsResponseB\xe4\x01\n" +
 	"\x19com.sluice.coordinator.v1B\n" +
 	"GroupProtoP\x01ZEgithub.com/sluiceio/sluice/gen/go/sluice/coordinator/v1;coordinatorv1\xa2\x02\x03SCX\xaa\x02\x15Sluice.Coordinator.V1\xca\x02\x15Sluice\\Coordinator\\V1\xe2\x02!Sluice\\Coordinator\\V1\\GPBMetadata\xea\x02\x17Sluice::Coordinator::V1b\x06proto3"
@@ -813,7 +906,7 @@ func file_sluice_coordinator_v1_group_proto_rawDescGZIP() []byte {
 	return file_sluice_coordinator_v1_group_proto_rawDescData
 }
 
-var file_sluice_coordinator_v1_group_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_sluice_coordinator_v1_group_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_sluice_coordinator_v1_group_proto_goTypes = []any{
 	(*Caller)(nil),                // 0: sluice.coordinator.v1.Caller
 	(*Assigned)(nil),              // 1: sluice.coordinator.v1.Assigned
@@ -827,6 +920,8 @@ var file_sluice_coordinator_v1_group_proto_goTypes = []any{
 	(*GetAssignmentResponse)(nil), // 9: sluice.coordinator.v1.GetAssignmentResponse
 	(*ResetOffsetsRequest)(nil),   // 10: sluice.coordinator.v1.ResetOffsetsRequest
 	(*ResetOffsetsResponse)(nil),  // 11: sluice.coordinator.v1.ResetOffsetsResponse
+	(*DeleteGroupRequest)(nil),    // 12: sluice.coordinator.v1.DeleteGroupRequest
+	(*DeleteGroupResponse)(nil),   // 13: sluice.coordinator.v1.DeleteGroupResponse
 }
 var file_sluice_coordinator_v1_group_proto_depIdxs = []int32{
 	0,  // 0: sluice.coordinator.v1.JoinRequest.caller:type_name -> sluice.coordinator.v1.Caller
@@ -835,21 +930,24 @@ var file_sluice_coordinator_v1_group_proto_depIdxs = []int32{
 	0,  // 3: sluice.coordinator.v1.LeaveRequest.caller:type_name -> sluice.coordinator.v1.Caller
 	0,  // 4: sluice.coordinator.v1.GetAssignmentRequest.caller:type_name -> sluice.coordinator.v1.Caller
 	1,  // 5: sluice.coordinator.v1.GetAssignmentResponse.assignment:type_name -> sluice.coordinator.v1.Assigned
-	2,  // 6: sluice.coordinator.v1.GroupService.Join:input_type -> sluice.coordinator.v1.JoinRequest
-	4,  // 7: sluice.coordinator.v1.GroupService.Heartbeat:input_type -> sluice.coordinator.v1.HeartbeatRequest
-	6,  // 8: sluice.coordinator.v1.GroupService.Leave:input_type -> sluice.coordinator.v1.LeaveRequest
-	8,  // 9: sluice.coordinator.v1.GroupService.GetAssignment:input_type -> sluice.coordinator.v1.GetAssignmentRequest
-	10, // 10: sluice.coordinator.v1.GroupService.ResetOffsets:input_type -> sluice.coordinator.v1.ResetOffsetsRequest
-	3,  // 11: sluice.coordinator.v1.GroupService.Join:output_type -> sluice.coordinator.v1.JoinResponse
-	5,  // 12: sluice.coordinator.v1.GroupService.Heartbeat:output_type -> sluice.coordinator.v1.HeartbeatResponse
-	7,  // 13: sluice.coordinator.v1.GroupService.Leave:output_type -> sluice.coordinator.v1.LeaveResponse
-	9,  // 14: sluice.coordinator.v1.GroupService.GetAssignment:output_type -> sluice.coordinator.v1.GetAssignmentResponse
-	11, // 15: sluice.coordinator.v1.GroupService.ResetOffsets:output_type -> sluice.coordinator.v1.ResetOffsetsResponse
-	11, // [11:16] is the sub-list for method output_type
-	6,  // [6:11] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	0,  // 6: sluice.coordinator.v1.DeleteGroupRequest.caller:type_name -> sluice.coordinator.v1.Caller
+	2,  // 7: sluice.coordinator.v1.GroupService.Join:input_type -> sluice.coordinator.v1.JoinRequest
+	4,  // 8: sluice.coordinator.v1.GroupService.Heartbeat:input_type -> sluice.coordinator.v1.HeartbeatRequest
+	6,  // 9: sluice.coordinator.v1.GroupService.Leave:input_type -> sluice.coordinator.v1.LeaveRequest
+	8,  // 10: sluice.coordinator.v1.GroupService.GetAssignment:input_type -> sluice.coordinator.v1.GetAssignmentRequest
+	12, // 11: sluice.coordinator.v1.GroupService.DeleteGroup:input_type -> sluice.coordinator.v1.DeleteGroupRequest
+	10, // 12: sluice.coordinator.v1.GroupService.ResetOffsets:input_type -> sluice.coordinator.v1.ResetOffsetsRequest
+	3,  // 13: sluice.coordinator.v1.GroupService.Join:output_type -> sluice.coordinator.v1.JoinResponse
+	5,  // 14: sluice.coordinator.v1.GroupService.Heartbeat:output_type -> sluice.coordinator.v1.HeartbeatResponse
+	7,  // 15: sluice.coordinator.v1.GroupService.Leave:output_type -> sluice.coordinator.v1.LeaveResponse
+	9,  // 16: sluice.coordinator.v1.GroupService.GetAssignment:output_type -> sluice.coordinator.v1.GetAssignmentResponse
+	13, // 17: sluice.coordinator.v1.GroupService.DeleteGroup:output_type -> sluice.coordinator.v1.DeleteGroupResponse
+	11, // 18: sluice.coordinator.v1.GroupService.ResetOffsets:output_type -> sluice.coordinator.v1.ResetOffsetsResponse
+	13, // [13:19] is the sub-list for method output_type
+	7,  // [7:13] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_sluice_coordinator_v1_group_proto_init() }
@@ -863,7 +961,7 @@ func file_sluice_coordinator_v1_group_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_coordinator_v1_group_proto_rawDesc), len(file_sluice_coordinator_v1_group_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,6 +23,7 @@ const (
 	GroupService_Heartbeat_FullMethodName     = "/sluice.coordinator.v1.GroupService/Heartbeat"
 	GroupService_Leave_FullMethodName         = "/sluice.coordinator.v1.GroupService/Leave"
 	GroupService_GetAssignment_FullMethodName = "/sluice.coordinator.v1.GroupService/GetAssignment"
+	GroupService_DeleteGroup_FullMethodName   = "/sluice.coordinator.v1.GroupService/DeleteGroup"
 	GroupService_ResetOffsets_FullMethodName  = "/sluice.coordinator.v1.GroupService/ResetOffsets"
 )
 
@@ -42,6 +43,9 @@ type GroupServiceClient interface {
 	Leave(ctx context.Context, in *LeaveRequest, opts ...grpc.CallOption) (*LeaveResponse, error)
 	// GetAssignment returns a member's partitions. NOT_FOUND.
 	GetAssignment(ctx context.Context, in *GetAssignmentRequest, opts ...grpc.CallOption) (*GetAssignmentResponse, error)
+	// DeleteGroup deletes a group without members, with its offsets, and returns once
+	// that is on disk. NOT_FOUND; ABORTED when it has members.
+	DeleteGroup(ctx context.Context, in *DeleteGroupRequest, opts ...grpc.CallOption) (*DeleteGroupResponse, error)
 	// ResetOffsets moves every commit on a topic, of the groups of this
 	// coordinator's shards, to the offsets given.
 	ResetOffsets(ctx context.Context, in *ResetOffsetsRequest, opts ...grpc.CallOption) (*ResetOffsetsResponse, error)
@@ -95,6 +99,16 @@ func (c *groupServiceClient) GetAssignment(ctx context.Context, in *GetAssignmen
 	return out, nil
 }
 
+func (c *groupServiceClient) DeleteGroup(ctx context.Context, in *DeleteGroupRequest, opts ...grpc.CallOption) (*DeleteGroupResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteGroupResponse)
+	err := c.cc.Invoke(ctx, GroupService_DeleteGroup_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *groupServiceClient) ResetOffsets(ctx context.Context, in *ResetOffsetsRequest, opts ...grpc.CallOption) (*ResetOffsetsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ResetOffsetsResponse)
@@ -121,6 +135,9 @@ type GroupServiceServer interface {
 	Leave(context.Context, *LeaveRequest) (*LeaveResponse, error)
 	// GetAssignment returns a member's partitions. NOT_FOUND.
 	GetAssignment(context.Context, *GetAssignmentRequest) (*GetAssignmentResponse, error)
+	// DeleteGroup deletes a group without members, with its offsets, and returns once
+	// that is on disk. NOT_FOUND; ABORTED when it has members.
+	DeleteGroup(context.Context, *DeleteGroupRequest) (*DeleteGroupResponse, error)
 	// ResetOffsets moves every commit on a topic, of the groups of this
 	// coordinator's shards, to the offsets given.
 	ResetOffsets(context.Context, *ResetOffsetsRequest) (*ResetOffsetsResponse, error)
@@ -145,6 +162,9 @@ func (UnimplementedGroupServiceServer) Leave(context.Context, *LeaveRequest) (*L
 }
 func (UnimplementedGroupServiceServer) GetAssignment(context.Context, *GetAssignmentRequest) (*GetAssignmentResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetAssignment not implemented")
+}
+func (UnimplementedGroupServiceServer) DeleteGroup(context.Context, *DeleteGroupRequest) (*DeleteGroupResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteGroup not implemented")
 }
 func (UnimplementedGroupServiceServer) ResetOffsets(context.Context, *ResetOffsetsRequest) (*ResetOffsetsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResetOffsets not implemented")
@@ -242,6 +262,24 @@ func _GroupService_GetAssignment_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _GroupService_DeleteGroup_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteGroupRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(GroupServiceServer).DeleteGroup(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: GroupService_DeleteGroup_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(GroupServiceServer).DeleteGroup(ctx, req.(*DeleteGroupRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _GroupService_ResetOffsets_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ResetOffsetsRequest)
 	if err := dec(in); err != nil {
@@ -282,6 +320,10 @@ var GroupService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetAssignment",
 			Handler:    _GroupService_GetAssignment_Handler,
+		},
+		{
+			MethodName: "DeleteGroup",
+			Handler:    _GroupService_DeleteGroup_Handler,
 		},
 		{
 			MethodName: "ResetOffsets",

@@ -922,6 +922,86 @@ func (x *GetAssignmentResponse) GetAssignment() []*TopicPartition {
 	return nil
 }
 
+type DeleteGroupRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Group         string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteGroupRequest) Reset() {
+	*x = DeleteGroupRequest{}
+	mi := &file_sluice_log_v1_group_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteGroupRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteGroupRequest) ProtoMessage() {}
+
+func (x *DeleteGroupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_log_v1_group_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteGroupRequest.ProtoReflect.Descriptor instead.
+func (*DeleteGroupRequest) Descriptor() ([]byte, []int) {
+	return file_sluice_log_v1_group_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *DeleteGroupRequest) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+type DeleteGroupResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteGroupResponse) Reset() {
+	*x = DeleteGroupResponse{}
+	mi := &file_sluice_log_v1_group_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteGroupResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteGroupResponse) ProtoMessage() {}
+
+func (x *DeleteGroupResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_log_v1_group_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteGroupResponse.ProtoReflect.Descriptor instead.
+func (*DeleteGroupResponse) Descriptor() ([]byte, []int) {
+	return file_sluice_log_v1_group_proto_rawDescGZIP(), []int{17}
+}
+
 var File_sluice_log_v1_group_proto protoreflect.FileDescriptor
 
 const file_sluice_log_v1_group_proto_rawDesc = "" +
@@ -1020,7 +1100,10 @@ const file_sluice_log_v1_group_proto_rawDesc = "" +
 	"generation\x12=\n" +
 	"\n" +
 	"assignment\x18\x02 \x03(\v2\x1d.sluice.log.v1.TopicPartitionR\n" +
-	"assignment2\xdd\x06\n" +
+	"assignment\"*\n" +
+	"\x12DeleteGroupRequest\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\tR\x05group\"\x15\n" +
+	"\x13DeleteGroupResponse2\xcc\a\n" +
 	"\fGroupService\x12\x80\x01\n" +
 	"\fConsumeGroup\x12\".sluice.log.v1.ConsumeGroupRequest\x1a#.sluice.log.v1.ConsumeGroupResponse\"'\x82\xd3\xe4\x93\x02!b\x06result\x12\x17/groups/{group}/consume\x12z\n" +
 	"\fCommitOffset\x12\".sluice.log.v1.CommitOffsetRequest\x1a#.sluice.log.v1.CommitOffsetResponse\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/groups/{group}/commit\x12r\n" +
@@ -1030,7 +1113,8 @@ const file_sluice_log_v1_group_proto_rawDesc = "" +
 	"\tHeartbeat\x12\x1f.sluice.log.v1.HeartbeatRequest\x1a .sluice.log.v1.HeartbeatResponse\"$\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/groups/{group}/heartbeat\x12s\n" +
 	"\n" +
 	"LeaveGroup\x12 .sluice.log.v1.LeaveGroupRequest\x1a!.sluice.log.v1.LeaveGroupResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/groups/{group}/leave\x12~\n" +
-	"\rGetAssignment\x12#.sluice.log.v1.GetAssignmentRequest\x1a$.sluice.log.v1.GetAssignmentResponse\"\"\x82\xd3\xe4\x93\x02\x1c\x12\x1a/groups/{group}/assignmentB\xac\x01\n" +
+	"\rGetAssignment\x12#.sluice.log.v1.GetAssignmentRequest\x1a$.sluice.log.v1.GetAssignmentResponse\"\"\x82\xd3\xe4\x93\x02\x1c\x12\x1a/groups/{group}/assignment\x12m\n" +
+	"\vDeleteGroup\x12!.sluice.log.v1.DeleteGroupRequest\x1a\".sluice.log.v1.DeleteGroupResponse\"\x17\x82\xd3\xe4\x93\x02\x11*\x0f/groups/{group}B\xac\x01\n" +
 	"\x11com.sluice.log.v1B\n" +
 	"GroupProtoP\x01Z5github.com/sluiceio/sluice/gen/go/sluice/log/v1;logv1\xa2\x02\x03SLX\xaa\x02\rSluice.Log.V1\xca\x02\rSluice\\Log\\V1\xe2\x02\x19Sluice\\Log\\V1\\GPBMetadata\xea\x02\x0fSluice::Log::V1b\x06proto3"
 
@@ -1046,7 +1130,7 @@ func file_sluice_log_v1_group_proto_rawDescGZIP() []byte {
 	return file_sluice_log_v1_group_proto_rawDescData
 }
 
-var file_sluice_log_v1_group_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_sluice_log_v1_group_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_sluice_log_v1_group_proto_goTypes = []any{
 	(*ConsumeGroupRequest)(nil),   // 0: sluice.log.v1.ConsumeGroupRequest
 	(*ConsumeGroupResponse)(nil),  // 1: sluice.log.v1.ConsumeGroupResponse
@@ -1064,14 +1148,16 @@ var file_sluice_log_v1_group_proto_goTypes = []any{
 	(*LeaveGroupResponse)(nil),    // 13: sluice.log.v1.LeaveGroupResponse
 	(*GetAssignmentRequest)(nil),  // 14: sluice.log.v1.GetAssignmentRequest
 	(*GetAssignmentResponse)(nil), // 15: sluice.log.v1.GetAssignmentResponse
-	nil,                           // 16: sluice.log.v1.PartitionOffsets.PartitionsEntry
-	nil,                           // 17: sluice.log.v1.GetOffsetsResponse.OffsetsEntry
-	(*ConsumeResponse)(nil),       // 18: sluice.log.v1.ConsumeResponse
+	(*DeleteGroupRequest)(nil),    // 16: sluice.log.v1.DeleteGroupRequest
+	(*DeleteGroupResponse)(nil),   // 17: sluice.log.v1.DeleteGroupResponse
+	nil,                           // 18: sluice.log.v1.PartitionOffsets.PartitionsEntry
+	nil,                           // 19: sluice.log.v1.GetOffsetsResponse.OffsetsEntry
+	(*ConsumeResponse)(nil),       // 20: sluice.log.v1.ConsumeResponse
 }
 var file_sluice_log_v1_group_proto_depIdxs = []int32{
-	18, // 0: sluice.log.v1.ConsumeGroupResponse.result:type_name -> sluice.log.v1.ConsumeResponse
-	16, // 1: sluice.log.v1.PartitionOffsets.partitions:type_name -> sluice.log.v1.PartitionOffsets.PartitionsEntry
-	17, // 2: sluice.log.v1.GetOffsetsResponse.offsets:type_name -> sluice.log.v1.GetOffsetsResponse.OffsetsEntry
+	20, // 0: sluice.log.v1.ConsumeGroupResponse.result:type_name -> sluice.log.v1.ConsumeResponse
+	18, // 1: sluice.log.v1.PartitionOffsets.partitions:type_name -> sluice.log.v1.PartitionOffsets.PartitionsEntry
+	19, // 2: sluice.log.v1.GetOffsetsResponse.offsets:type_name -> sluice.log.v1.GetOffsetsResponse.OffsetsEntry
 	7,  // 3: sluice.log.v1.JoinGroupResponse.assignment:type_name -> sluice.log.v1.TopicPartition
 	7,  // 4: sluice.log.v1.GetAssignmentResponse.assignment:type_name -> sluice.log.v1.TopicPartition
 	5,  // 5: sluice.log.v1.GetOffsetsResponse.OffsetsEntry.value:type_name -> sluice.log.v1.PartitionOffsets
@@ -1082,15 +1168,17 @@ var file_sluice_log_v1_group_proto_depIdxs = []int32{
 	10, // 10: sluice.log.v1.GroupService.Heartbeat:input_type -> sluice.log.v1.HeartbeatRequest
 	12, // 11: sluice.log.v1.GroupService.LeaveGroup:input_type -> sluice.log.v1.LeaveGroupRequest
 	14, // 12: sluice.log.v1.GroupService.GetAssignment:input_type -> sluice.log.v1.GetAssignmentRequest
-	1,  // 13: sluice.log.v1.GroupService.ConsumeGroup:output_type -> sluice.log.v1.ConsumeGroupResponse
-	3,  // 14: sluice.log.v1.GroupService.CommitOffset:output_type -> sluice.log.v1.CommitOffsetResponse
-	6,  // 15: sluice.log.v1.GroupService.GetOffsets:output_type -> sluice.log.v1.GetOffsetsResponse
-	9,  // 16: sluice.log.v1.GroupService.JoinGroup:output_type -> sluice.log.v1.JoinGroupResponse
-	11, // 17: sluice.log.v1.GroupService.Heartbeat:output_type -> sluice.log.v1.HeartbeatResponse
-	13, // 18: sluice.log.v1.GroupService.LeaveGroup:output_type -> sluice.log.v1.LeaveGroupResponse
-	15, // 19: sluice.log.v1.GroupService.GetAssignment:output_type -> sluice.log.v1.GetAssignmentResponse
-	13, // [13:20] is the sub-list for method output_type
-	6,  // [6:13] is the sub-list for method input_type
+	16, // 13: sluice.log.v1.GroupService.DeleteGroup:input_type -> sluice.log.v1.DeleteGroupRequest
+	1,  // 14: sluice.log.v1.GroupService.ConsumeGroup:output_type -> sluice.log.v1.ConsumeGroupResponse
+	3,  // 15: sluice.log.v1.GroupService.CommitOffset:output_type -> sluice.log.v1.CommitOffsetResponse
+	6,  // 16: sluice.log.v1.GroupService.GetOffsets:output_type -> sluice.log.v1.GetOffsetsResponse
+	9,  // 17: sluice.log.v1.GroupService.JoinGroup:output_type -> sluice.log.v1.JoinGroupResponse
+	11, // 18: sluice.log.v1.GroupService.Heartbeat:output_type -> sluice.log.v1.HeartbeatResponse
+	13, // 19: sluice.log.v1.GroupService.LeaveGroup:output_type -> sluice.log.v1.LeaveGroupResponse
+	15, // 20: sluice.log.v1.GroupService.GetAssignment:output_type -> sluice.log.v1.GetAssignmentResponse
+	17, // 21: sluice.log.v1.GroupService.DeleteGroup:output_type -> sluice.log.v1.DeleteGroupResponse
+	14, // [14:22] is the sub-list for method output_type
+	6,  // [6:14] is the sub-list for method input_type
 	6,  // [6:6] is the sub-list for extension type_name
 	6,  // [6:6] is the sub-list for extension extendee
 	0,  // [0:6] is the sub-list for field type_name
@@ -1113,7 +1201,7 @@ func file_sluice_log_v1_group_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_log_v1_group_proto_rawDesc), len(file_sluice_log_v1_group_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -26,6 +26,7 @@ const (
 	GroupService_Heartbeat_FullMethodName     = "/sluice.log.v1.GroupService/Heartbeat"
 	GroupService_LeaveGroup_FullMethodName    = "/sluice.log.v1.GroupService/LeaveGroup"
 	GroupService_GetAssignment_FullMethodName = "/sluice.log.v1.GroupService/GetAssignment"
+	GroupService_DeleteGroup_FullMethodName   = "/sluice.log.v1.GroupService/DeleteGroup"
 )
 
 // GroupServiceClient is the client API for GroupService service.
@@ -55,6 +56,10 @@ type GroupServiceClient interface {
 	// GetAssignment returns a member's current partitions. NOT_FOUND for a member
 	// that is not there.
 	GetAssignment(ctx context.Context, in *GetAssignmentRequest, opts ...grpc.CallOption) (*GetAssignmentResponse, error)
+	// DeleteGroup deletes a group without members: its committed offsets, and whose
+	// it is. Not in the document. NOT_FOUND; ABORTED when it has members;
+	// PERMISSION_DENIED when it belongs to another key.
+	DeleteGroup(ctx context.Context, in *DeleteGroupRequest, opts ...grpc.CallOption) (*DeleteGroupResponse, error)
 }
 
 type groupServiceClient struct {
@@ -135,6 +140,16 @@ func (c *groupServiceClient) GetAssignment(ctx context.Context, in *GetAssignmen
 	return out, nil
 }
 
+func (c *groupServiceClient) DeleteGroup(ctx context.Context, in *DeleteGroupRequest, opts ...grpc.CallOption) (*DeleteGroupResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteGroupResponse)
+	err := c.cc.Invoke(ctx, GroupService_DeleteGroup_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // GroupServiceServer is the server API for GroupService service.
 // All implementations must embed UnimplementedGroupServiceServer
 // for forward compatibility.
@@ -162,6 +177,10 @@ type GroupServiceServer interface {
 	// GetAssignment returns a member's current partitions. NOT_FOUND for a member
 	// that is not there.
 	GetAssignment(context.Context, *GetAssignmentRequest) (*GetAssignmentResponse, error)
+	// DeleteGroup deletes a group without members: its committed offsets, and whose
+	// it is. Not in the document. NOT_FOUND; ABORTED when it has members;
+	// PERMISSION_DENIED when it belongs to another key.
+	DeleteGroup(context.Context, *DeleteGroupRequest) (*DeleteGroupResponse, error)
 	mustEmbedUnimplementedGroupServiceServer()
 }
 
@@ -192,6 +211,9 @@ func (UnimplementedGroupServiceServer) LeaveGroup(context.Context, *LeaveGroupRe
 }
 func (UnimplementedGroupServiceServer) GetAssignment(context.Context, *GetAssignmentRequest) (*GetAssignmentResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetAssignment not implemented")
+}
+func (UnimplementedGroupServiceServer) DeleteGroup(context.Context, *DeleteGroupRequest) (*DeleteGroupResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteGroup not implemented")
 }
 func (UnimplementedGroupServiceServer) mustEmbedUnimplementedGroupServiceServer() {}
 func (UnimplementedGroupServiceServer) testEmbeddedByValue()                      {}
@@ -340,6 +362,24 @@ func _GroupService_GetAssignment_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _GroupService_DeleteGroup_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteGroupRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(GroupServiceServer).DeleteGroup(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: GroupService_DeleteGroup_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(GroupServiceServer).DeleteGroup(ctx, req.(*DeleteGroupRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // GroupService_ServiceDesc is the grpc.ServiceDesc for GroupService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -374,6 +414,10 @@ var GroupService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetAssignment",
 			Handler:    _GroupService_GetAssignment_Handler,
+		},
+		{
+			MethodName: "DeleteGroup",
+			Handler:    _GroupService_DeleteGroup_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -93,6 +93,7 @@ type ShardKey struct {
 	//	*ShardKey_GroupAssignment
 	//	*ShardKey_ProducerId
 	//	*ShardKey_ProducerNumbers
+	//	*ShardKey_GroupFloor
 	Kind          isShardKey_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -189,6 +190,15 @@ func (x *ShardKey) GetProducerNumbers() *ProducerNumbersKey {
 	return nil
 }
 
+func (x *ShardKey) GetGroupFloor() *GroupFloorKey {
+	if x != nil {
+		if x, ok := x.Kind.(*ShardKey_GroupFloor); ok {
+			return x.GroupFloor
+		}
+	}
+	return nil
+}
+
 type isShardKey_Kind interface {
 	isShardKey_Kind()
 }
@@ -217,6 +227,10 @@ type ShardKey_ProducerNumbers struct {
 	ProducerNumbers *ProducerNumbersKey `protobuf:"bytes,6,opt,name=producer_numbers,json=producerNumbers,proto3,oneof"`
 }
 
+type ShardKey_GroupFloor struct {
+	GroupFloor *GroupFloorKey `protobuf:"bytes,7,opt,name=group_floor,json=groupFloor,proto3,oneof"`
+}
+
 func (*ShardKey_GroupOffset) isShardKey_Kind() {}
 
 func (*ShardKey_Group) isShardKey_Kind() {}
@@ -228,6 +242,8 @@ func (*ShardKey_GroupAssignment) isShardKey_Kind() {}
 func (*ShardKey_ProducerId) isShardKey_Kind() {}
 
 func (*ShardKey_ProducerNumbers) isShardKey_Kind() {}
+
+func (*ShardKey_GroupFloor) isShardKey_Kind() {}
 
 // GroupOffsetKey names a committed offset.
 type GroupOffsetKey struct {
@@ -399,6 +415,7 @@ type ShardValue struct {
 	//	*ShardValue_GroupAssignment
 	//	*ShardValue_ProducerId
 	//	*ShardValue_ProducerNumbers
+	//	*ShardValue_GroupFloor
 	Kind          isShardValue_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -495,6 +512,15 @@ func (x *ShardValue) GetProducerNumbers() *ProducerNumbers {
 	return nil
 }
 
+func (x *ShardValue) GetGroupFloor() *GroupFloor {
+	if x != nil {
+		if x, ok := x.Kind.(*ShardValue_GroupFloor); ok {
+			return x.GroupFloor
+		}
+	}
+	return nil
+}
+
 type isShardValue_Kind interface {
 	isShardValue_Kind()
 }
@@ -523,6 +549,10 @@ type ShardValue_ProducerNumbers struct {
 	ProducerNumbers *ProducerNumbers `protobuf:"bytes,6,opt,name=producer_numbers,json=producerNumbers,proto3,oneof"`
 }
 
+type ShardValue_GroupFloor struct {
+	GroupFloor *GroupFloor `protobuf:"bytes,7,opt,name=group_floor,json=groupFloor,proto3,oneof"`
+}
+
 func (*ShardValue_GroupOffset) isShardValue_Kind() {}
 
 func (*ShardValue_Group) isShardValue_Kind() {}
@@ -534,6 +564,8 @@ func (*ShardValue_GroupAssignment) isShardValue_Kind() {}
 func (*ShardValue_ProducerId) isShardValue_Kind() {}
 
 func (*ShardValue_ProducerNumbers) isShardValue_Kind() {}
+
+func (*ShardValue_GroupFloor) isShardValue_Kind() {}
 
 // GroupOffset is a committed offset.
 type GroupOffset struct {
@@ -623,14 +655,15 @@ func (x *GroupOffset) GetExpireTimeMs() int64 {
 	return 0
 }
 
-// Group is a group as such. It stays when it has no members, so that it keeps
-// its owner and its generation never goes back.
+// Group is a group as such. It stays when it has no members, until it is deleted,
+// so that it keeps its owner and its generation never goes back.
 type Group struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	GroupType GroupType              `protobuf:"varint,1,opt,name=group_type,json=groupType,proto3,enum=sluice.persist.v1.GroupType" json:"group_type,omitempty"`
 	// Id of the key that first joined the group or committed to it.
 	Owner string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Grows by one with each rebalance; 0 before the first.
+	// Grows by one with each rebalance. Before the first it is the shard's floor at
+	// the group's beginning.
 	Generation    int64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -687,6 +720,90 @@ func (x *Group) GetGeneration() int64 {
 	return 0
 }
 
+// GroupFloorKey is the key of the one GroupFloor of a shard.
+type GroupFloorKey struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GroupFloorKey) Reset() {
+	*x = GroupFloorKey{}
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GroupFloorKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GroupFloorKey) ProtoMessage() {}
+
+func (x *GroupFloorKey) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GroupFloorKey.ProtoReflect.Descriptor instead.
+func (*GroupFloorKey) Descriptor() ([]byte, []int) {
+	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{7}
+}
+
+// GroupFloor is where the generations of new groups begin, so that a group that
+// was deleted and made again never has one twice.
+type GroupFloor struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The highest of the groups that were deleted; no record is 0.
+	Generation    int64 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GroupFloor) Reset() {
+	*x = GroupFloor{}
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GroupFloor) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GroupFloor) ProtoMessage() {}
+
+func (x *GroupFloor) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GroupFloor.ProtoReflect.Descriptor instead.
+func (*GroupFloor) Descriptor() ([]byte, []int) {
+	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *GroupFloor) GetGeneration() int64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
 // GroupMember is what a member reads.
 type GroupMember struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -699,7 +816,7 @@ type GroupMember struct {
 
 func (x *GroupMember) Reset() {
 	*x = GroupMember{}
-	mi := &file_sluice_persist_v1_shard_proto_msgTypes[7]
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -711,7 +828,7 @@ func (x *GroupMember) String() string {
 func (*GroupMember) ProtoMessage() {}
 
 func (x *GroupMember) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_shard_proto_msgTypes[7]
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -724,7 +841,7 @@ func (x *GroupMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupMember.ProtoReflect.Descriptor instead.
 func (*GroupMember) Descriptor() ([]byte, []int) {
-	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{7}
+	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GroupMember) GetOwner() string {
@@ -752,7 +869,7 @@ type GroupAssignment struct {
 
 func (x *GroupAssignment) Reset() {
 	*x = GroupAssignment{}
-	mi := &file_sluice_persist_v1_shard_proto_msgTypes[8]
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -764,7 +881,7 @@ func (x *GroupAssignment) String() string {
 func (*GroupAssignment) ProtoMessage() {}
 
 func (x *GroupAssignment) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_shard_proto_msgTypes[8]
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -777,7 +894,7 @@ func (x *GroupAssignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupAssignment.ProtoReflect.Descriptor instead.
 func (*GroupAssignment) Descriptor() ([]byte, []int) {
-	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{8}
+	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GroupAssignment) GetTopics() []*GroupAssignment_TopicPartitions {
@@ -797,7 +914,7 @@ type ProducerIdKey struct {
 
 func (x *ProducerIdKey) Reset() {
 	*x = ProducerIdKey{}
-	mi := &file_sluice_persist_v1_shard_proto_msgTypes[9]
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -809,7 +926,7 @@ func (x *ProducerIdKey) String() string {
 func (*ProducerIdKey) ProtoMessage() {}
 
 func (x *ProducerIdKey) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_shard_proto_msgTypes[9]
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -822,7 +939,7 @@ func (x *ProducerIdKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProducerIdKey.ProtoReflect.Descriptor instead.
 func (*ProducerIdKey) Descriptor() ([]byte, []int) {
-	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{9}
+	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ProducerIdKey) GetProducerId() string {
@@ -841,7 +958,7 @@ type ProducerNumbersKey struct {
 
 func (x *ProducerNumbersKey) Reset() {
 	*x = ProducerNumbersKey{}
-	mi := &file_sluice_persist_v1_shard_proto_msgTypes[10]
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -853,7 +970,7 @@ func (x *ProducerNumbersKey) String() string {
 func (*ProducerNumbersKey) ProtoMessage() {}
 
 func (x *ProducerNumbersKey) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_shard_proto_msgTypes[10]
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -866,7 +983,7 @@ func (x *ProducerNumbersKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProducerNumbersKey.ProtoReflect.Descriptor instead.
 func (*ProducerNumbersKey) Descriptor() ([]byte, []int) {
-	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{10}
+	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{12}
 }
 
 // ProducerId is who owns a producer id and the number that stands for it in
@@ -884,7 +1001,7 @@ type ProducerId struct {
 
 func (x *ProducerId) Reset() {
 	*x = ProducerId{}
-	mi := &file_sluice_persist_v1_shard_proto_msgTypes[11]
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -896,7 +1013,7 @@ func (x *ProducerId) String() string {
 func (*ProducerId) ProtoMessage() {}
 
 func (x *ProducerId) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_shard_proto_msgTypes[11]
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -909,7 +1026,7 @@ func (x *ProducerId) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProducerId.ProtoReflect.Descriptor instead.
 func (*ProducerId) Descriptor() ([]byte, []int) {
-	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{11}
+	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ProducerId) GetOwner() string {
@@ -944,7 +1061,7 @@ type ProducerNumbers struct {
 
 func (x *ProducerNumbers) Reset() {
 	*x = ProducerNumbers{}
-	mi := &file_sluice_persist_v1_shard_proto_msgTypes[12]
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -956,7 +1073,7 @@ func (x *ProducerNumbers) String() string {
 func (*ProducerNumbers) ProtoMessage() {}
 
 func (x *ProducerNumbers) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_shard_proto_msgTypes[12]
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -969,7 +1086,7 @@ func (x *ProducerNumbers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProducerNumbers.ProtoReflect.Descriptor instead.
 func (*ProducerNumbers) Descriptor() ([]byte, []int) {
-	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{12}
+	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ProducerNumbers) GetEnd() int64 {
@@ -992,7 +1109,7 @@ type GroupAssignment_TopicPartitions struct {
 
 func (x *GroupAssignment_TopicPartitions) Reset() {
 	*x = GroupAssignment_TopicPartitions{}
-	mi := &file_sluice_persist_v1_shard_proto_msgTypes[13]
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1004,7 +1121,7 @@ func (x *GroupAssignment_TopicPartitions) String() string {
 func (*GroupAssignment_TopicPartitions) ProtoMessage() {}
 
 func (x *GroupAssignment_TopicPartitions) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_shard_proto_msgTypes[13]
+	mi := &file_sluice_persist_v1_shard_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1017,7 +1134,7 @@ func (x *GroupAssignment_TopicPartitions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupAssignment_TopicPartitions.ProtoReflect.Descriptor instead.
 func (*GroupAssignment_TopicPartitions) Descriptor() ([]byte, []int) {
-	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{8, 0}
+	return file_sluice_persist_v1_shard_proto_rawDescGZIP(), []int{10, 0}
 }
 
 func (x *GroupAssignment_TopicPartitions) GetTopicId() []byte {
@@ -1038,7 +1155,7 @@ var File_sluice_persist_v1_shard_proto protoreflect.FileDescriptor
 
 const file_sluice_persist_v1_shard_proto_rawDesc = "" +
 	"\n" +
-	"\x1dsluice/persist/v1/shard.proto\x12\x11sluice.persist.v1\"\xc0\x03\n" +
+	"\x1dsluice/persist/v1/shard.proto\x12\x11sluice.persist.v1\"\x85\x04\n" +
 	"\bShardKey\x12F\n" +
 	"\fgroup_offset\x18\x01 \x01(\v2!.sluice.persist.v1.GroupOffsetKeyH\x00R\vgroupOffset\x123\n" +
 	"\x05group\x18\x02 \x01(\v2\x1b.sluice.persist.v1.GroupKeyH\x00R\x05group\x12F\n" +
@@ -1046,7 +1163,9 @@ const file_sluice_persist_v1_shard_proto_rawDesc = "" +
 	"\x10group_assignment\x18\x04 \x01(\v2!.sluice.persist.v1.GroupMemberKeyH\x00R\x0fgroupAssignment\x12C\n" +
 	"\vproducer_id\x18\x05 \x01(\v2 .sluice.persist.v1.ProducerIdKeyH\x00R\n" +
 	"producerId\x12R\n" +
-	"\x10producer_numbers\x18\x06 \x01(\v2%.sluice.persist.v1.ProducerNumbersKeyH\x00R\x0fproducerNumbersB\x06\n" +
+	"\x10producer_numbers\x18\x06 \x01(\v2%.sluice.persist.v1.ProducerNumbersKeyH\x00R\x0fproducerNumbers\x12C\n" +
+	"\vgroup_floor\x18\a \x01(\v2 .sluice.persist.v1.GroupFloorKeyH\x00R\n" +
+	"groupFloorB\x06\n" +
 	"\x04kind\"_\n" +
 	"\x0eGroupOffsetKey\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x19\n" +
@@ -1056,7 +1175,7 @@ const file_sluice_persist_v1_shard_proto_rawDesc = "" +
 	"\x05group\x18\x01 \x01(\tR\x05group\"C\n" +
 	"\x0eGroupMemberKey\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1b\n" +
-	"\tmember_id\x18\x02 \x01(\tR\bmemberId\"\xb4\x03\n" +
+	"\tmember_id\x18\x02 \x01(\tR\bmemberId\"\xf6\x03\n" +
 	"\n" +
 	"ShardValue\x12C\n" +
 	"\fgroup_offset\x18\x01 \x01(\v2\x1e.sluice.persist.v1.GroupOffsetH\x00R\vgroupOffset\x120\n" +
@@ -1065,7 +1184,9 @@ const file_sluice_persist_v1_shard_proto_rawDesc = "" +
 	"\x10group_assignment\x18\x04 \x01(\v2\".sluice.persist.v1.GroupAssignmentH\x00R\x0fgroupAssignment\x12@\n" +
 	"\vproducer_id\x18\x05 \x01(\v2\x1d.sluice.persist.v1.ProducerIdH\x00R\n" +
 	"producerId\x12O\n" +
-	"\x10producer_numbers\x18\x06 \x01(\v2\".sluice.persist.v1.ProducerNumbersH\x00R\x0fproducerNumbersB\x06\n" +
+	"\x10producer_numbers\x18\x06 \x01(\v2\".sluice.persist.v1.ProducerNumbersH\x00R\x0fproducerNumbers\x12@\n" +
+	"\vgroup_floor\x18\a \x01(\v2\x1d.sluice.persist.v1.GroupFloorH\x00R\n" +
+	"groupFloorB\x06\n" +
 	"\x04kind\"\xed\x01\n" +
 	"\vGroupOffset\x12;\n" +
 	"\n" +
@@ -1081,6 +1202,12 @@ const file_sluice_persist_v1_shard_proto_rawDesc = "" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x03 \x01(\x03R\n" +
+	"generation\"\x0f\n" +
+	"\rGroupFloorKey\",\n" +
+	"\n" +
+	"GroupFloor\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x01 \x01(\x03R\n" +
 	"generation\"@\n" +
 	"\vGroupMember\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x1b\n" +
@@ -1125,7 +1252,7 @@ func file_sluice_persist_v1_shard_proto_rawDescGZIP() []byte {
 }
 
 var file_sluice_persist_v1_shard_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_sluice_persist_v1_shard_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_sluice_persist_v1_shard_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_sluice_persist_v1_shard_proto_goTypes = []any{
 	(GroupType)(0),                          // 0: sluice.persist.v1.GroupType
 	(*ShardKey)(nil),                        // 1: sluice.persist.v1.ShardKey
@@ -1135,35 +1262,39 @@ var file_sluice_persist_v1_shard_proto_goTypes = []any{
 	(*ShardValue)(nil),                      // 5: sluice.persist.v1.ShardValue
 	(*GroupOffset)(nil),                     // 6: sluice.persist.v1.GroupOffset
 	(*Group)(nil),                           // 7: sluice.persist.v1.Group
-	(*GroupMember)(nil),                     // 8: sluice.persist.v1.GroupMember
-	(*GroupAssignment)(nil),                 // 9: sluice.persist.v1.GroupAssignment
-	(*ProducerIdKey)(nil),                   // 10: sluice.persist.v1.ProducerIdKey
-	(*ProducerNumbersKey)(nil),              // 11: sluice.persist.v1.ProducerNumbersKey
-	(*ProducerId)(nil),                      // 12: sluice.persist.v1.ProducerId
-	(*ProducerNumbers)(nil),                 // 13: sluice.persist.v1.ProducerNumbers
-	(*GroupAssignment_TopicPartitions)(nil), // 14: sluice.persist.v1.GroupAssignment.TopicPartitions
+	(*GroupFloorKey)(nil),                   // 8: sluice.persist.v1.GroupFloorKey
+	(*GroupFloor)(nil),                      // 9: sluice.persist.v1.GroupFloor
+	(*GroupMember)(nil),                     // 10: sluice.persist.v1.GroupMember
+	(*GroupAssignment)(nil),                 // 11: sluice.persist.v1.GroupAssignment
+	(*ProducerIdKey)(nil),                   // 12: sluice.persist.v1.ProducerIdKey
+	(*ProducerNumbersKey)(nil),              // 13: sluice.persist.v1.ProducerNumbersKey
+	(*ProducerId)(nil),                      // 14: sluice.persist.v1.ProducerId
+	(*ProducerNumbers)(nil),                 // 15: sluice.persist.v1.ProducerNumbers
+	(*GroupAssignment_TopicPartitions)(nil), // 16: sluice.persist.v1.GroupAssignment.TopicPartitions
 }
 var file_sluice_persist_v1_shard_proto_depIdxs = []int32{
 	2,  // 0: sluice.persist.v1.ShardKey.group_offset:type_name -> sluice.persist.v1.GroupOffsetKey
 	3,  // 1: sluice.persist.v1.ShardKey.group:type_name -> sluice.persist.v1.GroupKey
 	4,  // 2: sluice.persist.v1.ShardKey.group_member:type_name -> sluice.persist.v1.GroupMemberKey
 	4,  // 3: sluice.persist.v1.ShardKey.group_assignment:type_name -> sluice.persist.v1.GroupMemberKey
-	10, // 4: sluice.persist.v1.ShardKey.producer_id:type_name -> sluice.persist.v1.ProducerIdKey
-	11, // 5: sluice.persist.v1.ShardKey.producer_numbers:type_name -> sluice.persist.v1.ProducerNumbersKey
-	6,  // 6: sluice.persist.v1.ShardValue.group_offset:type_name -> sluice.persist.v1.GroupOffset
-	7,  // 7: sluice.persist.v1.ShardValue.group:type_name -> sluice.persist.v1.Group
-	8,  // 8: sluice.persist.v1.ShardValue.group_member:type_name -> sluice.persist.v1.GroupMember
-	9,  // 9: sluice.persist.v1.ShardValue.group_assignment:type_name -> sluice.persist.v1.GroupAssignment
-	12, // 10: sluice.persist.v1.ShardValue.producer_id:type_name -> sluice.persist.v1.ProducerId
-	13, // 11: sluice.persist.v1.ShardValue.producer_numbers:type_name -> sluice.persist.v1.ProducerNumbers
-	0,  // 12: sluice.persist.v1.GroupOffset.group_type:type_name -> sluice.persist.v1.GroupType
-	0,  // 13: sluice.persist.v1.Group.group_type:type_name -> sluice.persist.v1.GroupType
-	14, // 14: sluice.persist.v1.GroupAssignment.topics:type_name -> sluice.persist.v1.GroupAssignment.TopicPartitions
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	12, // 4: sluice.persist.v1.ShardKey.producer_id:type_name -> sluice.persist.v1.ProducerIdKey
+	13, // 5: sluice.persist.v1.ShardKey.producer_numbers:type_name -> sluice.persist.v1.ProducerNumbersKey
+	8,  // 6: sluice.persist.v1.ShardKey.group_floor:type_name -> sluice.persist.v1.GroupFloorKey
+	6,  // 7: sluice.persist.v1.ShardValue.group_offset:type_name -> sluice.persist.v1.GroupOffset
+	7,  // 8: sluice.persist.v1.ShardValue.group:type_name -> sluice.persist.v1.Group
+	10, // 9: sluice.persist.v1.ShardValue.group_member:type_name -> sluice.persist.v1.GroupMember
+	11, // 10: sluice.persist.v1.ShardValue.group_assignment:type_name -> sluice.persist.v1.GroupAssignment
+	14, // 11: sluice.persist.v1.ShardValue.producer_id:type_name -> sluice.persist.v1.ProducerId
+	15, // 12: sluice.persist.v1.ShardValue.producer_numbers:type_name -> sluice.persist.v1.ProducerNumbers
+	9,  // 13: sluice.persist.v1.ShardValue.group_floor:type_name -> sluice.persist.v1.GroupFloor
+	0,  // 14: sluice.persist.v1.GroupOffset.group_type:type_name -> sluice.persist.v1.GroupType
+	0,  // 15: sluice.persist.v1.Group.group_type:type_name -> sluice.persist.v1.GroupType
+	16, // 16: sluice.persist.v1.GroupAssignment.topics:type_name -> sluice.persist.v1.GroupAssignment.TopicPartitions
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_sluice_persist_v1_shard_proto_init() }
@@ -1178,6 +1309,7 @@ func file_sluice_persist_v1_shard_proto_init() {
 		(*ShardKey_GroupAssignment)(nil),
 		(*ShardKey_ProducerId)(nil),
 		(*ShardKey_ProducerNumbers)(nil),
+		(*ShardKey_GroupFloor)(nil),
 	}
 	file_sluice_persist_v1_shard_proto_msgTypes[4].OneofWrappers = []any{
 		(*ShardValue_GroupOffset)(nil),
@@ -1186,6 +1318,7 @@ func file_sluice_persist_v1_shard_proto_init() {
 		(*ShardValue_GroupAssignment)(nil),
 		(*ShardValue_ProducerId)(nil),
 		(*ShardValue_ProducerNumbers)(nil),
+		(*ShardValue_GroupFloor)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1193,7 +1326,7 @@ func file_sluice_persist_v1_shard_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_persist_v1_shard_proto_rawDesc), len(file_sluice_persist_v1_shard_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -70,6 +70,11 @@ class GroupServiceStub:
                 request_serializer=sluice_dot_log_dot_v1_dot_group__pb2.GetAssignmentRequest.SerializeToString,
                 response_deserializer=sluice_dot_log_dot_v1_dot_group__pb2.GetAssignmentResponse.FromString,
                 _registered_method=True)
+        self.DeleteGroup = channel.unary_unary(
+                '/sluice.log.v1.GroupService/DeleteGroup',
+                request_serializer=sluice_dot_log_dot_v1_dot_group__pb2.DeleteGroupRequest.SerializeToString,
+                response_deserializer=sluice_dot_log_dot_v1_dot_group__pb2.DeleteGroupResponse.FromString,
+                _registered_method=True)
 
 
 class GroupServiceServicer:
@@ -132,6 +137,15 @@ class GroupServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DeleteGroup(self, request, context):
+        """DeleteGroup deletes a group without members: its committed offsets, and whose
+        it is. Not in the document. NOT_FOUND; ABORTED when it has members;
+        PERMISSION_DENIED when it belongs to another key.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_GroupServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -169,6 +183,11 @@ def add_GroupServiceServicer_to_server(servicer, server):
                     servicer.GetAssignment,
                     request_deserializer=sluice_dot_log_dot_v1_dot_group__pb2.GetAssignmentRequest.FromString,
                     response_serializer=sluice_dot_log_dot_v1_dot_group__pb2.GetAssignmentResponse.SerializeToString,
+            ),
+            'DeleteGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteGroup,
+                    request_deserializer=sluice_dot_log_dot_v1_dot_group__pb2.DeleteGroupRequest.FromString,
+                    response_serializer=sluice_dot_log_dot_v1_dot_group__pb2.DeleteGroupResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -361,6 +380,33 @@ class GroupService:
             '/sluice.log.v1.GroupService/GetAssignment',
             sluice_dot_log_dot_v1_dot_group__pb2.GetAssignmentRequest.SerializeToString,
             sluice_dot_log_dot_v1_dot_group__pb2.GetAssignmentResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sluice.log.v1.GroupService/DeleteGroup',
+            sluice_dot_log_dot_v1_dot_group__pb2.DeleteGroupRequest.SerializeToString,
+            sluice_dot_log_dot_v1_dot_group__pb2.DeleteGroupResponse.FromString,
             options,
             channel_credentials,
             insecure,

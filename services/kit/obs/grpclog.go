@@ -20,7 +20,8 @@ func TakeGRPCLog(logger *slog.Logger) {
 // debugLines logs each line that is written to it.
 type debugLines struct{ logger *slog.Logger }
 
-func (d debugLines) Write(line []byte) (int, error) {
-	d.logger.DebugContext(context.Background(), string(bytes.TrimSuffix(line, []byte("\n"))))
+// Write logs one line.
+func (l debugLines) Write(line []byte) (int, error) {
+	l.logger.DebugContext(context.Background(), string(bytes.TrimRight(line, "\n")))
 	return len(line), nil
 }

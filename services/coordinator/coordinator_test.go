@@ -496,15 +496,21 @@ func TestAnyCoordinatorTakesChanges(t *testing.T) {
 func TestOffsetsOfADeletedTopicGo(t *testing.T) {
 	c := newCluster(t)
 	p := c.start("a", "coordinator", "storage")
-	topic := p.create("orders", 1)
-	retry(t, func() error { return p.commit("g", &coordinatorv1.CommittedOffset{TopicId: topic.Id, Offset: 7}) })
+	topic, kept := p.create("orders", 1), p.create("kept", 1)
+	retry(t, func() error {
+		return p.commit("g", &coordinatorv1.CommittedOffset{TopicId: topic.Id, Offset: 7}, &coordinatorv1.CommittedOffset{TopicId: kept.Id, Offset: 8})
+	})
 	_, err := p.metadata.DeleteTopic(t.Context(), &coordinatorv1.DeleteTopicRequest{Name: "orders"})
 	require.NoError(t, err)
 	eventually(t, func() bool {
 		got, err := p.fetch("g")
 		require.NoError(t, err)
-		return len(got) == 0
+		return len(got) == 1
 	})
+	got, err := p.fetch("g")
+	require.NoError(t, err)
+	require.Equal(t, kept.Id, got[0].TopicId, "those of other topics stay")
+	require.EqualValues(t, -1, got[0].ExpireTimeMs, "for good")
 }
 
 func TestRestartIsReadyAtOnce(t *testing.T) {

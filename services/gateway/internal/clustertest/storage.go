@@ -318,6 +318,12 @@ func (s *Storage) Describe(_ context.Context, req *storagev1.DescribeRequest) (*
 	}
 	resp := &storagev1.DescribeResponse{}
 	for _, w := range wanted {
+		if refusal := s.refusalLocked(w.GetPartition()); refusal != nil {
+			resp.Descriptions = append(resp.Descriptions, &storagev1.DescribeResponse_PartitionDescription{
+				Partition: w, Role: "damaged", Error: refusal,
+			})
+			continue
+		}
 		p := s.partitionLocked(w.GetTopicId(), w.GetPartition())
 		size := int64(0)
 		for _, batch := range p.batches {

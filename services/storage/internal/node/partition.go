@@ -72,6 +72,9 @@ type task struct {
 	run func(r *replica.Replica, err error)
 	// creates tells that an unwritten partition gets its folder for it.
 	creates bool
+	// lost is called after a panic in run, for whoever waits for it and was not
+	// answered. Nil where nobody does.
+	lost func(err error)
 }
 
 // failure is why a replica serves nothing.
@@ -192,7 +195,7 @@ func (p *Partition) serveGroup() (more bool) {
 	}
 	r, err := p.ownerOpen(creates)
 	for _, t := range tasks {
-		t.run(r, err)
+		p.ownerRun(t, r, err)
 	}
 	p.ownerAfter()
 	if taken != nil {
@@ -211,6 +214,8 @@ func (p *Partition) serveGroup() (more bool) {
 // ownerAppend proposes a group. A sole replica that does not lead yet is elected
 // on the way.
 func (p *Partition) ownerAppend(proposals []*replica.Proposal) {
+	left := proposals
+	defer p.ownerRecoverGroup(&left)
 	// Opened before, unless a task has ended it since.
 	r, err := p.ownerOpen(true)
 	if err == nil {
@@ -223,6 +228,7 @@ func (p *Partition) ownerAppend(proposals []*replica.Proposal) {
 		return
 	}
 	p.node.awake.touch(p)
+	left = nil // the replica answers them, whatever happens
 	if r.Propose(proposals) == nil {
 		// The replica keeps its failure, and has answered all that waits.
 		_ = r.Run()
@@ -295,7 +301,7 @@ func (p *Partition) end(err error, closing func(*replica.Replica)) <-chan struct
 // be opened. It waits for the owner, so that what fn captured is free after.
 func (p *Partition) await(creates bool, fn func(*replica.Replica) error) error {
 	done := make(chan error, 1)
-	p.do(task{creates: creates, run: func(r *replica.Replica, err error) {
+	p.do(task{creates: creates, lost: answerOnce(done), run: func(r *replica.Replica, err error) {
 		if err == nil && r != nil {
 			err = fn(r)
 		}

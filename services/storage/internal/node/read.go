@@ -179,7 +179,11 @@ type Listed struct {
 
 // ListOffsets finds an offset by a time in milliseconds or by a name.
 func (p *Partition) ListOffsets(ctx context.Context, timestamp int64, epoch int32) (Listed, error) {
-	view, log, err := p.readable(ctx, epoch)
+	read := p.readable
+	if timestamp == Latest || timestamp == MaxTimestamp {
+		read = p.current
+	}
+	view, log, err := read(ctx, epoch)
 	if err != nil {
 		return Listed{}, p.wrap("list offsets of", err)
 	}

@@ -33,9 +33,12 @@ func (r *Replica) Propose(proposals []*Proposal) (err error) {
 		fence  = r.fenceInFlight
 		now    = r.options.Now().UnixMilli()
 	)
+	left := proposals
+	defer r.recoverProposals(&err, &left)
 	r.stash.clear()
 	r.stash.draft = draft
-	for _, p := range proposals {
+	for i, p := range proposals {
+		left = proposals[i:]
 		if p.OwnerEpoch != NoOwner {
 			if fence := max(r.state.OwnerEpoch, r.fenceInFlight); p.OwnerEpoch < fence {
 				p.Done(Result{Err: &FencedError{Epoch: p.OwnerEpoch, Fence: fence}})
@@ -73,12 +76,12 @@ func (r *Replica) Propose(proposals []*Proposal) (err error) {
 		}
 		r.wait(pending{proposal: p, term: r.term, last: draft.next() - 1, base: base, end: offset})
 	}
+	left = nil
 	if len(draft.entries) == 0 {
 		// Duplicates may be answered already.
 		r.answer()
 		return nil
 	}
-	defer r.recoverPanic(&err)
 	err = r.raw.Step(&raftpb.Message{
 		Type: raftpb.MsgProp.Enum(), From: new(r.options.ID), Entries: draft.entries,
 	})
@@ -99,6 +102,15 @@ func (r *Replica) Propose(proposals []*Proposal) (err error) {
 		return nil
 	}
 	return fmt.Errorf("propose to %s: %w", r.options.Key, err)
+}
+
+// recoverProposals is recoverPanic for proposals, of which those that are left are
+// neither answered nor waiting: nothing of them was appended.
+func (r *Replica) recoverProposals(err *error, left *[]*Proposal) {
+	if value := recover(); value != nil {
+		*err = r.panicked(value)
+		refuse(*left, *err)
+	}
 }
 
 // refuse answers proposals of which nothing was appended.

@@ -35,6 +35,39 @@ func TestProposalIsAnsweredByALogThatIsClosed(t *testing.T) {
 	require.Equal(t, 1, answered)
 }
 
+// A panic before raft has seen the proposals ends the replica, and answers each of
+// them once.
+func TestPanicInAProposalAnswersAllOnce(t *testing.T) {
+	s := newSim(t, 1, 1)
+	n := s.nodes[0]
+	s.campaign(n)
+	require.NoError(t, s.ask(n, &replica.Proposal{OwnerEpoch: replica.NoOwner, Command: fenceOf(3)}))
+	answers := make([][]error, 5)
+	var proposals []*replica.Proposal
+	for i := range answers {
+		p := &replica.Proposal{
+			Batches: [][]byte{s.batch(1, 1)}, OwnerEpoch: replica.NoOwner,
+			Done: func(result replica.Result) { answers[i] = append(answers[i], result.Err) },
+		}
+		switch i {
+		case 1:
+			p.OwnerEpoch = 1 // fenced
+		case 3:
+			p.Producer = &replica.Sequenced{} // says nothing of its batches
+		}
+		proposals = append(proposals, p)
+	}
+	require.ErrorContains(t, n.r.Propose(proposals), "panic")
+	require.ErrorContains(t, n.r.Err(), "panic")
+	for i, got := range answers {
+		require.Len(t, got, 1, "proposal %d", i)
+		require.Error(t, got[0])
+	}
+	require.ErrorAs(t, answers[1][0], new(*replica.FencedError))
+	require.NotErrorIs(t, answers[4][0], replica.ErrUnknownOutcome, "nothing of it was appended")
+	require.Error(t, n.r.Run())
+}
+
 // A fence that raft dropped fences nobody: it is not in the log, and whoever
 // proposed it was told so.
 func TestFenceThatIsDroppedFencesNobody(t *testing.T) {
@@ -46,7 +79,7 @@ func TestFenceThatIsDroppedFencesNobody(t *testing.T) {
 	fence := func(epoch int64) error {
 		return s.ask(leader, &replica.Proposal{OwnerEpoch: replica.NoOwner, Command: fenceOf(epoch)})
 	}
-	append := func(epoch int64) error {
+	write := func(epoch int64) error {
 		return s.ask(leader, &replica.Proposal{OwnerEpoch: epoch, Batches: [][]byte{s.batch(1, 1)}})
 	}
 	require.NoError(t, fence(3))
@@ -62,9 +95,9 @@ func TestFenceThatIsDroppedFencesNobody(t *testing.T) {
 		s.drain(func(*raftpb.Message) bool { return true })
 	}
 	require.True(t, leader.r.View().Serves)
-	require.NoError(t, append(5))
+	require.NoError(t, write(5))
 	var fenced *replica.FencedError
-	require.ErrorAs(t, append(2), &fenced)
+	require.ErrorAs(t, write(2), &fenced)
 	require.Equal(t, int64(3), fenced.Fence)
 }
 
@@ -84,10 +117,14 @@ func (s *sim) ask(n *simNode, p *replica.Proposal) (err error) {
 
 // drain delivers what is on the wire, and what comes of it, but what is lost.
 func (s *sim) drain(arrives func(*raftpb.Message) bool) {
+	s.drainAs(func(m simMessage) bool { return arrives(m.message.Raft) })
+}
+
+func (s *sim) drainAs(arrives func(simMessage) bool) {
 	for len(s.wire) > 0 {
 		m := s.wire[0]
 		s.wire = s.wire[1:]
-		if arrives(m.message.Raft) {
+		if arrives(m) {
 			s.receive(m)
 		}
 	}

@@ -21,7 +21,7 @@ func (r *Replica) Run() (err error) {
 		return r.err
 	}
 	defer r.recoverPanic(&err)
-	for r.raw.HasReady() {
+	for r.askOthers(); r.raw.HasReady(); r.askOthers() {
 		ready := r.raw.Ready()
 		if err := r.handle(ready); err != nil {
 			err = fmt.Errorf("replica %s: %w", r.options.Key, err)
@@ -41,6 +41,9 @@ func (r *Replica) Run() (err error) {
 func (r *Replica) handle(ready raft.Ready) error {
 	r.softState(ready.SoftState)
 	if ready.HardState != nil {
+		if ready.GetTerm() != r.term {
+			r.confirmNothing(errLeadershipWent)
+		}
 		r.term, r.commit = ready.GetTerm(), ready.GetCommit()
 	}
 	if err := r.collect(ready.Messages, true); err != nil {
@@ -60,6 +63,7 @@ func (r *Replica) handle(ready raft.Ready) error {
 	// Published before it is answered: who has the answer finds the records.
 	r.publish()
 	r.answer()
+	r.confirm(ready.ReadStates)
 	if len(ready.CommittedEntries) > 0 && r.options.Committed != nil {
 		r.options.Committed()
 	}
@@ -80,6 +84,7 @@ func (r *Replica) softState(soft *raft.SoftState) {
 			r.fenceInFlight = 0
 			r.ahead.Clear()
 			r.dropWaiting(fmt.Errorf("%w: leadership went", ErrUnknownOutcome))
+			r.confirmNothing(errLeadershipWent)
 		}
 	}
 }

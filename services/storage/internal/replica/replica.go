@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -93,6 +94,8 @@ type Replica struct {
 	// waiting holds appended proposals; nil when there are none.
 	waiting *pendingList
 	outbox  []Message
+	// confirming holds reads that must be current.
+	confirming confirmations
 
 	// stage is a snapshot that was received and stepped, until Run has installed
 	// or discarded it; stageIndex is its index.
@@ -296,6 +299,7 @@ func (r *Replica) fail(err error) {
 		r.err = err
 	}
 	r.dropWaiting(fmt.Errorf("%w: %w", ErrUnknownOutcome, err))
+	r.confirmNothing(err)
 	r.stash.clear()
 	r.ahead.Clear()
 	r.discardStage()
@@ -307,13 +311,17 @@ func (r *Replica) fail(err error) {
 // recoverPanic turns a panic below into the replica's failure. Raft panics when
 // its invariants break; then this group has ended, not the process.
 func (r *Replica) recoverPanic(err *error) {
-	value := recover()
-	if value == nil {
-		return
+	if value := recover(); value != nil {
+		*err = r.panicked(value)
 	}
-	*err = fmt.Errorf("replica %s: raft: %v", r.options.Key, value)
-	r.options.Logger.Error("replica failed", "partition", r.options.Key.String(), "error", *err)
-	r.fail(*err)
+}
+
+// panicked fails the replica: what its state is after a panic nobody knows.
+func (r *Replica) panicked(value any) error {
+	err := fmt.Errorf("replica %s: panic: %v", r.options.Key, value)
+	r.options.Logger.Error("replica failed", "partition", r.options.Key.String(), "error", err, "stack", string(debug.Stack()))
+	r.fail(err)
+	return err
 }
 
 func (r *Replica) publish() {

@@ -46,6 +46,11 @@ type sim struct {
 	// crashPercent of all runs meet a crash at one of their file operations.
 	crashPercent int
 	producers    []*simProducer
+	// isolated is a node that no message reaches or leaves; 0: all are connected.
+	isolated uint64
+	// confirmed and refused count reads that were to be current, asking those that
+	// are not answered.
+	confirmed, refused, asking int
 }
 
 type simMessage struct {
@@ -262,6 +267,9 @@ func (s *sim) deliver(keep bool) {
 	}
 	i := s.rng.IntN(len(s.wire))
 	m := s.wire[i]
+	if s.isolated != 0 && (m.to == s.isolated || m.message.Raft.GetFrom() == s.isolated) {
+		return
+	}
 	if !keep {
 		s.wire = append(s.wire[:i:i], s.wire[i+1:]...)
 	}
@@ -306,6 +314,11 @@ func (s *sim) restart(n *simNode, power bool) {
 		n.fs = n.fs.Kill()
 	}
 	_ = old.Abandon()
+	s.open(n)
+}
+
+// open starts a node on what is on its disk.
+func (s *sim) open(n *simNode) {
 	log, err := raftlog.Open(s.logOptions(n))
 	require.NoError(s.t, err, "open %d", n.id)
 	s.start(n, log)
@@ -314,6 +327,21 @@ func (s *sim) restart(n *simNode, power bool) {
 func (s *sim) step() {
 	s.clock = s.clock.Add(time.Duration(s.rng.IntN(5)) * time.Millisecond)
 	n := s.nodes[s.rng.IntN(len(s.nodes))]
+	switch {
+	case s.isolated != 0 && s.rng.IntN(25) == 0:
+		s.say("connect %d", s.isolated)
+		s.isolated = 0
+	case s.rng.IntN(50) == 0 && n.r.View().Role == replica.RoleLeader:
+		s.say("isolate %d", n.id)
+		s.isolated = n.id
+	}
+	for _, other := range s.nodes {
+		// Who was deposed and has not heard of it is the one to ask.
+		view := other.r.View()
+		if view.Serves && !s.newest(view.Term) && s.rng.IntN(2) == 0 || s.rng.IntN(30) == 0 {
+			s.confirm(other)
+		}
+	}
 	switch p := s.rng.IntN(100); {
 	case p < 55:
 		s.deliver(false)
@@ -352,6 +380,29 @@ func (s *sim) step() {
 	default:
 		s.compact(n)
 	}
+}
+
+// confirm has a replica look whether it still leads. If so it shows all that any
+// replica had acknowledged when it was asked.
+func (s *sim) confirm(n *simNode) {
+	acked := int64(0)
+	for offset := range s.acked {
+		acked = max(acked, offset+1)
+	}
+	r, id := n.r, n.id
+	s.asking++
+	r.Confirm(func(err error) {
+		s.asking--
+		if err != nil {
+			s.refused++
+			return
+		}
+		s.confirmed++
+		s.say("confirmed %d", id)
+		require.True(s.t, r.View().Serves)
+		require.GreaterOrEqual(s.t, r.View().HighWatermark, acked, "replica %d is confirmed and does not show what was acknowledged", id)
+	})
+	s.after(n)
 }
 
 // compact has a replica write some of its sealed segments anew as one. The
@@ -407,7 +458,7 @@ func (s *sim) rewrite(n *simNode, group []raftlog.SegmentStat) error {
 // settle heals everything and waits until all replicas agree.
 func (s *sim) settle() {
 	s.say("settle")
-	s.crashPercent = 0
+	s.crashPercent, s.isolated = 0, 0
 	for attempt := range 200 {
 		leader := s.nodes[attempt%len(s.nodes)]
 		s.campaign(leader)
@@ -477,7 +528,7 @@ func TestRandomHistories(t *testing.T) {
 	if testing.Short() {
 		histories = 40
 	}
-	var acked, installs, crashes, compactions int
+	var acked, installs, crashes, compactions, confirmed, refused int
 	for seed := range histories {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			s := newSim(t, seed, 3)
@@ -499,6 +550,8 @@ func TestRandomHistories(t *testing.T) {
 			s.checkProducers()
 			acked, installs, crashes = acked+len(s.acked), installs+s.installs, crashes+s.crashes
 			compactions += s.compactions
+			require.Zero(t, s.asking, "every read is answered")
+			confirmed, refused = confirmed+s.confirmed, refused+s.refused
 		})
 	}
 	t.Logf("%d appends acknowledged, %d snapshots installed, %d crashes within a step", acked, installs, crashes)
@@ -506,6 +559,8 @@ func TestRandomHistories(t *testing.T) {
 	require.Positive(t, installs)
 	require.Positive(t, crashes)
 	require.Positive(t, compactions)
+	require.Positive(t, confirmed)
+	require.Positive(t, refused)
 }
 
 // receiveSnapshot copies the segments that the manifest names, from the sender
@@ -583,7 +638,5 @@ func (s *sim) revive(n *simNode) {
 	}
 	_ = n.r.Abandon()
 	n.fs, n.crash = n.crash.image, nil
-	log, err := raftlog.Open(s.logOptions(n))
-	require.NoError(s.t, err, "open %d", n.id)
-	s.start(n, log)
+	s.open(n)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	storagev1 "github.com/sluiceio/sluice/gen/go/sluice/storage/v1"
@@ -38,7 +39,8 @@ var domainErrors = map[string]struct {
 	"node.NotLeaderError":      {err: &node.NotLeaderError{Leader: "n2"}, code: storagev1.ErrorCode_ERROR_CODE_NOT_LEADER},
 	"node.EpochError":          {err: &node.EpochError{Asked: 1, Current: 2}, code: storagev1.ErrorCode_ERROR_CODE_FENCED_LEADER_EPOCH},
 	// Of placements, which have one answer; see placementError.
-	"node.ErrReplicas": {err: node.ErrReplicas, inside: true},
+	"node.ErrReplicas":  {err: node.ErrReplicas, inside: true},
+	"node.RemovedError": {err: &node.RemovedError{Topics: []uuid.UUID{{}}}, inside: true},
 
 	"replica.ErrNotLeader":       {err: replica.ErrNotLeader, code: storagev1.ErrorCode_ERROR_CODE_NOT_LEADER},
 	"replica.ErrNotReady":        {err: replica.ErrNotReady, code: storagev1.ErrorCode_ERROR_CODE_NOT_AVAILABLE},

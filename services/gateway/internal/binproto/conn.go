@@ -96,7 +96,9 @@ func newConn(ctx context.Context, d *Door, accepted net.Conn, address netip.Addr
 func (c *conn) begin() {
 	if err := c.handshake(); err != nil {
 		c.door.logger.DebugContext(c.ctx, "handshake failed", "address", c.address, "error", err)
-		c.door.metrics.refused.WithLabelValues(string(refusalReason(err))).Inc()
+		if _, told := errors.AsType[*refusal](err); !told {
+			c.refused(err)
+		}
 		c.end()
 		return
 	}
@@ -126,10 +128,10 @@ func (c *conn) handshake() (err error) {
 	var refused *refusal
 	switch {
 	case errors.As(err, &refused):
-		if err := c.reply(refused.status, 0, refused.message); err != nil {
-			return err
+		c.refused(refused)
+		if c.reply(refused.status, 0, refused.message) == nil {
+			c.linger()
 		}
-		c.linger()
 		return refused
 	case err != nil:
 		return err
@@ -140,6 +142,11 @@ func (c *conn) handshake() (err error) {
 	}
 	c.secret, c.gzip = greeting.token, features&featureGzip != 0
 	return nil
+}
+
+// refused counts a handshake that failed.
+func (c *conn) refused(err error) {
+	c.door.metrics.refused.WithLabelValues(string(refusalReason(err))).Inc()
 }
 
 // reply ends the handshake.

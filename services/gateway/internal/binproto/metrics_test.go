@@ -130,8 +130,8 @@ func TestSeriesOfConnections(t *testing.T) {
 	f.require(keys)
 	d := start(t, f, observed(s), func(c *binproto.Config, _ *binproto.Deps) {
 		c.ConnectionsPerAddress = 2
-		c.StallTimeout = 20 * time.Millisecond
-		c.WriteTimeout = 20 * time.Millisecond
+		c.StallTimeout = 300 * time.Millisecond
+		c.WriteTimeout = 300 * time.Millisecond
 	})
 	refused := func(reason string) {
 		t.Helper()

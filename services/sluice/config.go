@@ -51,11 +51,14 @@ type Config struct {
 	// AdvertiseInternal is where other nodes reach it; empty is the address that
 	// BindInternal came to.
 	AdvertiseInternal string
-	Obs               obs.Config
-	Storage           storage.Config
-	Coordinator       coordinator.Config
-	Registry          registry.Config
-	Gateway           gateway.Config
+	// BindMetrics is where the process shows its own metrics, to everybody who
+	// reaches it; empty is nowhere.
+	BindMetrics string
+	Obs         obs.Config
+	Storage     storage.Config
+	Coordinator coordinator.Config
+	Registry    registry.Config
+	Gateway     gateway.Config
 
 	// maxMessage is the flag of Storage.MaxMessageBytes, which follows the
 	// gateway's limit unless somebody set it.
@@ -75,6 +78,7 @@ func (c *Config) RegisterFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.LeaseTTL, "lease-ttl", 10*time.Second, "how long the others wait for a node that has died")
 	fs.StringVar(&c.BindInternal, "bind-internal", "", "`address` to listen on for other nodes, with --etcd-endpoints (default "+defaultInternal+")")
 	fs.StringVar(&c.AdvertiseInternal, "advertise-internal", "", "`address` at which other nodes reach this one (default: what --bind-internal came to)")
+	fs.StringVar(&c.BindMetrics, "bind-metrics", "", "`address` at which the process's own metrics are shown, such as 127.0.0.1:9101, for services without doors; empty for none")
 	if !roles(c.Roles).has(Gateway) {
 		// The gateway's own holds for the internal address too.
 		fs.BoolVar(&c.Gateway.AllowRemoteUnauthenticated, "allow-remote-unauthenticated", false,
@@ -126,6 +130,9 @@ func (c *Config) Validate() error {
 		if err := datadir.ValidateNodeID(c.NodeID); err != nil {
 			faults = append(faults, fmt.Errorf("--node-id: %w", err))
 		}
+	}
+	if c.BindMetrics != "" {
+		faults = append(faults, c.validateOpen("--bind-metrics", c.BindMetrics))
 	}
 	expect(c.LeaseTTL >= time.Second, "--lease-ttl is %v, expected 1s or more", c.LeaseTTL)
 	if c.clustered() {
@@ -187,9 +194,20 @@ func (c *Config) validateInternal() error {
 	if everywhere && c.AdvertiseInternal == "" {
 		return fmt.Errorf("--advertise-internal is missing: --bind-internal %s listens on every address, and the others need one", bind)
 	}
+	return c.validateOpen("--bind-internal", bind)
+}
+
+// validateOpen refuses an address where nobody is asked for a key and that other
+// machines reach, unless they are let in.
+func (c *Config) validateOpen(flag, bind string) error {
+	host, _, err := net.SplitHostPort(bind)
+	if err != nil {
+		return fmt.Errorf("%s %q: expected host:port", flag, bind)
+	}
+	address, err := netip.ParseAddr(host)
 	local := host == "localhost" || err == nil && address.IsLoopback()
 	if !local && !c.Gateway.AllowRemoteUnauthenticated {
-		return fmt.Errorf("--bind-internal %s is reached from other machines, and nobody is asked for a key there; --allow-remote-unauthenticated allows that", bind)
+		return fmt.Errorf("%s %s is reached from other machines, and nobody is asked for a key there; --allow-remote-unauthenticated allows that", flag, bind)
 	}
 	return nil
 }

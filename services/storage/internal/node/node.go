@@ -77,7 +77,11 @@ type Node struct {
 	reports reports
 	// memory holds the bytes of appends that are under way.
 	memory *semaphore.Weighted
-	upkeep *upkeep
+	// signals are channels with room for one answer, empty and nobody's. They are
+	// the node's own, since one that was made in a test's bubble of time is of no
+	// use outside of it.
+	signals sync.Pool
+	upkeep  *upkeep
 	// chores are short background jobs: zeros written ahead, folders deleted.
 	chores sync.WaitGroup
 
@@ -102,6 +106,7 @@ func Open(options Options) (_ *Node, err error) {
 		awake:   newAwakeSet(options.MaxAwake, options.IdleAfter, options.Now),
 		memory:  semaphore.NewWeighted(options.MaxAppendBytes),
 		upkeep:  newUpkeep(),
+		signals: sync.Pool{New: func() any { return make(chan struct{}, 1) }},
 	}
 	n.mu.topics = map[uuid.UUID]*topic{}
 	n.mu.partitions = map[replica.Key]*Partition{}

@@ -2,6 +2,7 @@ package binary
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"time"
@@ -184,7 +185,8 @@ func connectError(o *options, err error) error {
 // permanent says that connecting again would end the same way.
 func permanent(err error) bool {
 	_, refused := errors.AsType[*HandshakeError](err)
-	return refused || errors.Is(err, ErrMalformed)
+	_, distrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	return refused || distrusted || errors.Is(err, ErrMalformed)
 }
 
 // pingAfter is how long a connection may have been idle and is still trusted: what is

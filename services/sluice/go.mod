@@ -70,6 +70,7 @@ require (
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
 	github.com/sirupsen/logrus v1.9.4 // indirect
+	github.com/sluiceio/sluice/client v0.0.0
 	github.com/soheilhy/cmux v0.1.5 // indirect
 	github.com/tmc/grpc-websocket-proxy v0.0.0-20220101234140-673ab2c3ae75 // indirect
 	github.com/xiang90/probing v0.0.0-20221125231312-a49e3df8f510 // indirect
@@ -103,6 +104,7 @@ require (
 )
 
 replace (
+	github.com/sluiceio/sluice/client => ../../client
 	github.com/sluiceio/sluice/gen => ../../gen
 	github.com/sluiceio/sluice/services/coordinator => ../coordinator
 	github.com/sluiceio/sluice/services/gateway => ../gateway

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 
 	storagev1 "github.com/sluiceio/sluice/gen/go/sluice/storage/v1"
+	"github.com/sluiceio/sluice/services/kit/blob"
 	"github.com/sluiceio/sluice/services/kit/recordbatch"
 	"github.com/sluiceio/sluice/services/kit/rpc"
 	"github.com/sluiceio/sluice/services/kit/vfs"
@@ -53,6 +54,7 @@ type suite struct {
 	replicas storagev1.ReplicaServiceClient
 	service  *storage.Service
 	fs       vfs.FS
+	series   prometheus.Gatherer
 	// stop stops the service and returns what Run did.
 	stop func() error
 }
@@ -94,11 +96,19 @@ func overTCP(t *testing.T, service *storage.Service) grpc.ClientConnInterface {
 // serve starts a service over a file system.
 func serve(t *testing.T, fsys vfs.FS, cfg storage.Config, connect connection) *suite {
 	t.Helper()
+	return serveCold(t, fsys, cfg, nil, connect)
+}
+
+// serveCold starts a service with cold storage.
+func serveCold(t *testing.T, fsys vfs.FS, cfg storage.Config, cold blob.Store, connect connection) *suite {
+	t.Helper()
+	registry := prometheus.NewRegistry()
 	service, err := storage.New(cfg, storage.Deps{
 		Logger:     slog.New(slog.DiscardHandler),
-		Registerer: prometheus.NewRegistry(),
+		Registerer: registry,
 		NodeID:     "n1",
 		FS:         fsys,
+		Cold:       cold,
 	})
 	require.NoError(t, err)
 	require.Error(t, service.Ready(), "it does not run yet")
@@ -106,7 +116,7 @@ func serve(t *testing.T, fsys vfs.FS, cfg storage.Config, connect connection) *s
 	stopped := make(chan error, 1)
 	go func() { stopped <- service.Run(ctx) }()
 	var once sync.Once
-	s := &suite{t: t, service: service, fs: fsys}
+	s := &suite{t: t, service: service, fs: fsys, series: registry}
 	s.stop = func() (err error) {
 		once.Do(func() {
 			cancel()

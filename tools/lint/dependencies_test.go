@@ -23,7 +23,7 @@ var mayImport = map[string][]string{
 	"services/registry":    {"gen", "services/kit"},
 	"services/gateway":     {"gen", "services/kit"},
 	"services/sluice": {
-		"gen", "services/kit",
+		"gen", "services/kit", "client",
 		"services/storage", "services/coordinator", "services/registry", "services/gateway",
 	},
 	"client": {},

@@ -30,9 +30,12 @@ var (
 	ErrUnknownOutcome = errs.New(errs.Unavailable, "UNKNOWN_OUTCOME", "the outcome is unknown")
 	ErrDamaged        = errs.New(errs.Unavailable, "PARTITION_DAMAGED", "the partition is damaged")
 	ErrStorageFailed  = errs.New(errs.Unavailable, "STORAGE_FAILED", "the disk refused a write")
-	ErrOverloaded     = errs.New(errs.Unavailable, "OVERLOADED", "too much waits to be written").WithRetryAfter(time.Second)
-	ErrUnsupported    = errs.New(errs.Unimplemented, "UNSUPPORTED", "not served by this version")
-	ErrUnreachable    = errs.New(errs.Unavailable, "NODE_UNREACHABLE", "a node does not answer")
+	// Of records that are in cold storage.
+	ErrColdUnavailable = errs.New(errs.Unavailable, "COLD_STORAGE_UNAVAILABLE", "cold storage is unavailable").WithRetryAfter(time.Second)
+	ErrColdDamaged     = errs.New(errs.Unavailable, "COLD_STORAGE_DAMAGED", "an object in cold storage is damaged")
+	ErrOverloaded      = errs.New(errs.Unavailable, "OVERLOADED", "too much waits to be written").WithRetryAfter(time.Second)
+	ErrUnsupported     = errs.New(errs.Unimplemented, "UNSUPPORTED", "not served by this version")
+	ErrUnreachable     = errs.New(errs.Unavailable, "NODE_UNREACHABLE", "a node does not answer")
 )
 
 // A subject is what an error is about.
@@ -66,6 +69,10 @@ func (s subject) partitionError(e *storagev1.PartitionError) error {
 		return about(ErrDamaged, "damaged")
 	case storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED:
 		return about(ErrStorageFailed, "storage failed")
+	case storagev1.ErrorCode_ERROR_CODE_COLD_UNAVAILABLE:
+		return about(ErrColdUnavailable, "cold storage unavailable")
+	case storagev1.ErrorCode_ERROR_CODE_COLD_DAMAGED:
+		return about(ErrColdDamaged, "cold storage damaged")
 	case storagev1.ErrorCode_ERROR_CODE_OVERLOADED:
 		return about(ErrOverloaded, "overloaded")
 	case storagev1.ErrorCode_ERROR_CODE_OUT_OF_ORDER_SEQUENCE:

@@ -25,7 +25,7 @@ func newAdmin() *cobra.Command {
 				return err
 			}),
 		newAdminProducers(flags),
-		newAdminResetOffsets(flags),
+		newResetOffsets(flags, "reset-offsets"),
 		newAdminNodes(flags),
 		newAdminForgetNode(flags),
 	)
@@ -56,35 +56,4 @@ func newAdminPass(flags *remoteFlags, name, short string, run func(*cobra.Comman
 			return nil
 		},
 	}
-}
-
-func newAdminResetOffsets(flags *remoteFlags) *cobra.Command {
-	command := &cobra.Command{
-		Use:               "reset-offsets TOPIC",
-		Short:             "Move every group on a topic back to its first offset",
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completeTopic(flags),
-	}
-	output := registerChoice(command, "output", "o", "how to tell what was reset", "table", "json")
-	command.RunE = func(command *cobra.Command, args []string) error {
-		server, err := flags.dial()
-		if err != nil {
-			return err
-		}
-		defer server.close()
-		response, err := call(command.Context(), server, server.admin.ResetOffsets, &adminv1.ResetOffsetsRequest{Topic: args[0]})
-		if err != nil {
-			return err
-		}
-		if output.value == "json" {
-			return writeJSON(command.OutOrStdout(), struct {
-				GroupsAffected int64 `json:"groups_affected"`
-				EntriesReset   int64 `json:"entries_reset"`
-			}{response.GetGroupsAffected(), response.GetEntriesReset()})
-		}
-		fmt.Fprintf(command.OutOrStdout(), "%s: %s back at the first offset, in %s\n", args[0],
-			count(int(response.GetEntriesReset()), "offset"), count(int(response.GetGroupsAffected()), "group"))
-		return nil
-	}
-	return command
 }

@@ -176,8 +176,10 @@ func TestAdminNodes(t *testing.T) {
 
 func TestAdminResetOffsets(t *testing.T) {
 	_, server := startFakeAdmin(t)
-	require.Equal(t, "orders: 2 offsets back at the first offset, in 1 group\n", succeed(t, server, "admin", "reset-offsets", "orders").out)
-	require.JSONEq(t, `{"groups_affected":1,"entries_reset":2}`, succeed(t, server, "admin", "reset-offsets", "orders", "-o", "json").out)
+	for _, command := range [][]string{{"admin", "reset-offsets", "orders"}, {"group", "reset", "orders"}} {
+		require.Equal(t, "orders: 2 offsets back at the first offset, in 1 group\n", succeed(t, server, command...).out)
+		require.JSONEq(t, `{"groups_affected":1,"entries_reset":2}`, succeed(t, server, append(command, "-o", "json")...).out)
+	}
 	o := execute(t, server, "admin", "reset-offsets", "none")
 	require.Equal(t, exitFailure, o.status)
 	require.Equal(t, exitUsage, execute(t, server, "admin", "reset-offsets").status)

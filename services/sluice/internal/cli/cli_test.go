@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc/codes"
@@ -172,7 +174,7 @@ func TestProduceTellsWhatIsOnDisk(t *testing.T) {
 	o := executeReading(t, server.address, strings.NewReader("k=1\nk=2\nbad\n"),
 		"produce", "logs", "--key-separator", "=", "--batch-records", "1")
 	require.Equal(t, exitFailure, o.status)
-	require.Contains(t, o.err, `line 3: no "=" that ends a key (on disk before that: 2 records)`)
+	require.Contains(t, o.err, `line 3: no "=" that ends a key (on disk: 2 records)`)
 
 	o = executeReading(t, server.address, strings.NewReader("short\ntoo long\n"), "produce", "logs", "--max-line-bytes", "5")
 	require.Equal(t, exitFailure, o.status)
@@ -186,7 +188,7 @@ func TestProduceTellsWhatIsOnDisk(t *testing.T) {
 	}
 	o = execute(t, server.address, "produce", "logs", "--batch-records", "1", "1", "2", "3")
 	require.Equal(t, exitFailure, o.status)
-	require.Contains(t, o.err, "not known whether it was written: 1 record (on disk before that: 1 record)")
+	require.Contains(t, o.err, "not known whether it was written: 1 record (on disk: 1 record)")
 }
 
 func TestConsumeFollowsAcrossARestart(t *testing.T) {
@@ -345,5 +347,31 @@ func (b *watchedBuffer) await(t *testing.T, end string) {
 	for !strings.HasSuffix(b.text.String(), end) {
 		require.False(t, b.closed, "have %q", b.text.String())
 		b.changed.Wait()
+	}
+}
+
+// Every command says what it is for, and what completes it.
+func TestEveryCommandHasHelp(t *testing.T) {
+	var walk func(command *cobra.Command)
+	seen := 0
+	walk = func(command *cobra.Command) {
+		for _, child := range command.Commands() {
+			walk(child)
+		}
+		path := strings.Fields(command.CommandPath())[1:]
+		o := succeed(t, "127.0.0.1:1", append(path, "--help")...)
+		require.NotEmpty(t, o.out, path)
+		require.NotEmpty(t, command.Short, path)
+		require.NotContains(t, command.Short, "\n", path)
+		if strings.Contains(command.Use, " TOPIC") {
+			require.NotNil(t, command.ValidArgsFunction, "%v completes no topics", path)
+		}
+		command.Flags().VisitAll(func(f *pflag.Flag) { require.NotEmpty(t, f.Usage, "%v --%s", path, f.Name) })
+		seen++
+	}
+	walk(newRoot(Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}))
+	require.Greater(t, seen, 40)
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		require.Contains(t, succeed(t, "127.0.0.1:1", "completion", shell).out, "sluice", shell)
 	}
 }

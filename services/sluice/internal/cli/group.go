@@ -13,16 +13,17 @@ import (
 
 func newGroup() *cobra.Command {
 	flags := &remoteFlags{}
-	command := group("group", "Show and set how far consumer groups have read, and who is a member")
+	command := group("group", "Show, set and forget how far consumer groups have read, and who is a member")
 	flags.register(command)
 	command.AddCommand(
 		newGroupOffsets(flags),
 		newGroupCommit(flags),
-		newGroupReset(flags),
+		newResetOffsets(flags, "reset"),
 		newGroupJoin(flags),
 		newGroupHeartbeat(flags),
 		newGroupAssignment(flags),
 		newGroupLeave(flags),
+		newGroupDelete(flags),
 	)
 	return command
 }
@@ -94,4 +95,24 @@ func newGroupCommit(flags *remoteFlags) *cobra.Command {
 	command.Flags().Int64Var(&offset, "offset", 0, "the next offset to read")
 	requireFlags(command, "topic", "partition", "offset")
 	return command
+}
+
+func newGroupDelete(flags *remoteFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "delete GROUP",
+		Short: "Delete a group that has no members, with its committed offsets",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			server, err := flags.dial()
+			if err != nil {
+				return err
+			}
+			defer server.close()
+			if _, err := call(command.Context(), server, server.groups.DeleteGroup, &logv1.DeleteGroupRequest{Group: args[0]}); err != nil {
+				return err
+			}
+			fmt.Fprintf(command.OutOrStdout(), "deleted %s\n", args[0])
+			return nil
+		},
+	}
 }

@@ -110,23 +110,31 @@ func newGroupHeartbeat(flags *remoteFlags) *cobra.Command {
 		Use:   "heartbeat GROUP",
 		Short: "Keep a member in its group once, and show whether it has to rebalance",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(command *cobra.Command, args []string) error {
-			server, err := flags.dial()
-			if err != nil {
-				return err
-			}
-			defer server.close()
-			got, err := call(command.Context(), server, server.groups.Heartbeat, &logv1.HeartbeatRequest{
-				Group: args[0], MemberId: member, Generation: &generation,
-			})
-			if err != nil {
-				return err
-			}
-			// Either of them is set.
-			current := got.GetGeneration() + got.GetCurrentGeneration()
-			fmt.Fprintf(command.OutOrStdout(), "%s, generation %d\n", got.GetStatus(), current)
-			return nil
-		},
+	}
+	output := registerChoice(command, "output", "o", "how to show it", "text", "json")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		server, err := flags.dial()
+		if err != nil {
+			return err
+		}
+		defer server.close()
+		got, err := call(command.Context(), server, server.groups.Heartbeat, &logv1.HeartbeatRequest{
+			Group: args[0], MemberId: member, Generation: &generation,
+		})
+		if err != nil {
+			return err
+		}
+		if output.value == "json" {
+			return writeJSON(command.OutOrStdout(), struct {
+				Status            string `json:"status"`
+				Generation        *int64 `json:"generation,omitempty"`
+				CurrentGeneration *int64 `json:"current_generation,omitempty"`
+			}{got.GetStatus(), got.Generation, got.CurrentGeneration})
+		}
+		// Either of them is set.
+		current := got.GetGeneration() + got.GetCurrentGeneration()
+		fmt.Fprintf(command.OutOrStdout(), "%s, generation %d\n", got.GetStatus(), current)
+		return nil
 	}
 	command.Flags().Int64Var(&generation, "generation", 0, "the generation that the member works on")
 	registerMember(command, &member)

@@ -11,14 +11,12 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	adminv1 "github.com/sluiceio/sluice/gen/go/sluice/admin/v1"
 	logv1 "github.com/sluiceio/sluice/gen/go/sluice/log/v1"
 )
 
 // fakeGroup is a server with one group of one member.
 type fakeGroup struct {
 	logv1.UnimplementedGroupServiceServer
-	adminv1.UnimplementedAdminServiceServer
 	topics []string
 }
 
@@ -46,7 +44,15 @@ func (f *fakeGroup) Heartbeat(_ context.Context, r *logv1.HeartbeatRequest) (*lo
 	return &logv1.HeartbeatResponse{Status: "rebalance_required", CurrentGeneration: proto.Int64(3)}, nil
 }
 
+func (f *fakeGroup) DeleteGroup(_ context.Context, r *logv1.DeleteGroupRequest) (*logv1.DeleteGroupResponse, error) {
+	if len(f.topics) > 0 {
+		return nil, status.Errorf(codes.Aborted, "the group %q still has members", r.GetGroup())
+	}
+	return &logv1.DeleteGroupResponse{}, nil
+}
+
 func (f *fakeGroup) LeaveGroup(context.Context, *logv1.LeaveGroupRequest) (*logv1.LeaveGroupResponse, error) {
+	f.topics = nil
 	return &logv1.LeaveGroupResponse{}, nil
 }
 
@@ -57,10 +63,6 @@ func (f *fakeGroup) GetAssignment(_ context.Context, r *logv1.GetAssignmentReque
 	return &logv1.GetAssignmentResponse{Generation: 3, Assignment: f.assignment()}, nil
 }
 
-func (f *fakeGroup) ResetOffsets(context.Context, *adminv1.ResetOffsetsRequest) (*adminv1.ResetOffsetsResponse, error) {
-	return &adminv1.ResetOffsetsResponse{GroupsAffected: 1, EntriesReset: 2}, nil
-}
-
 func startFakeGroup(t *testing.T) (address string) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -68,7 +70,6 @@ func startFakeGroup(t *testing.T) (address string) {
 	server := grpc.NewServer()
 	f := &fakeGroup{}
 	logv1.RegisterGroupServiceServer(server, f)
-	adminv1.RegisterAdminServiceServer(server, f)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -90,6 +91,8 @@ func TestMembersOfAGroup(t *testing.T) {
 	require.JSONEq(t, want, succeed(t, address, "group", "assignment", "g", "--member", "m_1", "-o", "json").out)
 	require.Equal(t, "ok, generation 3\n", succeed(t, address, "group", "heartbeat", "g", "--member", "m_1", "--generation", "3").out)
 	require.Equal(t, "rebalance_required, generation 3\n", succeed(t, address, "group", "heartbeat", "g", "--member", "m_1", "--generation", "2").out)
+	require.JSONEq(t, `{"status":"rebalance_required","current_generation":3}`,
+		succeed(t, address, "group", "heartbeat", "g", "--member", "m_1", "--generation", "2", "-o", "json").out)
 	require.Equal(t, "m_1 is no member of g\n", succeed(t, address, "group", "leave", "g", "--member", "m_1").out)
 	o := execute(t, address, "group", "assignment", "g", "--member", "m_2")
 	require.Equal(t, exitFailure, o.status)
@@ -97,7 +100,13 @@ func TestMembersOfAGroup(t *testing.T) {
 	require.Equal(t, exitUsage, execute(t, address, "group", "join", "g").status)
 }
 
-func TestResetOfATopic(t *testing.T) {
-	require.Equal(t, "moved 2 offsets of 1 group on orders back to the first\n",
-		succeed(t, startFakeGroup(t), "group", "reset", "orders").out)
+func TestAGroupIsDeleted(t *testing.T) {
+	address := startFakeGroup(t)
+	succeed(t, address, "group", "join", "g", "--topic", "orders")
+	o := execute(t, address, "group", "delete", "g")
+	require.Equal(t, exitFailure, o.status)
+	require.Contains(t, o.err, `the group "g" still has members`)
+	succeed(t, address, "group", "leave", "g", "--member", "m_1")
+	require.Equal(t, "deleted g\n", succeed(t, address, "group", "delete", "g").out)
+	require.Equal(t, exitUsage, execute(t, address, "group", "delete").status)
 }

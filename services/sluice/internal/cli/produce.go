@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceio/sluice/client/binary"
 	logv1 "github.com/sluiceio/sluice/gen/go/sluice/log/v1"
 )
 
@@ -29,6 +31,8 @@ type produceFlags struct {
 
 	producerID    string
 	firstSequence int64
+
+	binary binaryFlags
 }
 
 func newProduce() *cobra.Command {
@@ -42,11 +46,15 @@ func newProduce() *cobra.Command {
 			"returns when all records are on disk.\n\n" +
 			"With --producer-id the records are numbered, from --first-sequence on, and a\n" +
 			"request that is not answered is sent again, as long as --timeout, without\n" +
-			"writing anything twice.",
+			"writing anything twice.\n\n" +
+			"With --binary batches go over the binary protocol, many before the first is\n" +
+			"answered, which is the fastest way. When one is refused, some of those after\n" +
+			"it may be written.",
 		Example: "  sluice produce orders checkout signup\n" +
 			"  sluice produce orders --key user-1 checkout\n" +
 			"  sluice produce orders --file events.txt --key-separator :\n" +
-			"  tail -f app.log | sluice produce logs",
+			"  tail -f app.log | sluice produce logs\n" +
+			"  sluice produce logs --binary 127.0.0.1:9001 --file app.log",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeTopic(&flags.remoteFlags),
 	}
@@ -61,6 +69,7 @@ func newProduce() *cobra.Command {
 	f.IntVar(&flags.maxLineBytes, "max-line-bytes", 8<<20, "longest line to accept")
 	f.StringVar(&flags.producerID, "producer-id", "", "number the records of this idempotent producer; needs --partition")
 	f.Int64Var(&flags.firstSequence, "first-sequence", 0, "sequence of the first record of --producer-id")
+	flags.binary.register(command, "send records")
 	output := registerChoice(command, "output", "o", "what to show: a summary on standard error, or the place of each record as JSON lines", "text", "json")
 	command.MarkFlagsMutuallyExclusive("key", "key-separator")
 	command.RunE = func(command *cobra.Command, args []string) error {
@@ -82,7 +91,7 @@ func (f *produceFlags) validate(values []string) error {
 	case f.firstSequence < 0:
 		return usagef("--first-sequence %d: must be 0 or more", f.firstSequence)
 	}
-	return nil
+	return f.binary.validate()
 }
 
 func runProduce(command *cobra.Command, flags *produceFlags, topic string, values []string, results bool) error {
@@ -95,7 +104,7 @@ func runProduce(command *cobra.Command, flags *produceFlags, topic string, value
 			return usagef("--producer-id needs --partition: each partition has a sequence of its own")
 		}
 		sequences = &sequencer{producer: flags.producerID, next: flags.firstSequence, patience: flags.timeout}
-		flags.batchRecords = min(flags.batchRecords, knownSequences)
+		flags.batchRecords = min(flags.batchRecords, flags.mostSequenced())
 	} else if changed("first-sequence") {
 		return usagef("--first-sequence needs --producer-id")
 	}
@@ -128,32 +137,31 @@ func runProduce(command *cobra.Command, flags *produceFlags, topic string, value
 		}
 	}
 
-	server, err := flags.dial()
-	if err != nil {
-		return err
-	}
-	defer server.close()
-
 	run := &production{
-		server:  server,
 		topic:   topic,
 		bar:     bar,
 		last:    map[int32]int64{},
 		started: time.Now(),
-		numbers: sequences,
 	}
 	if results {
 		run.results = newLineEncoder(command.OutOrStdout())
+	}
+	var err error
+	if run.out, err = flags.outlet(command.Context(), topic, sequences, run.placed); err != nil {
+		return err
 	}
 	if len(values) > 0 {
 		err = run.sendValues(command.Context(), values, shape, flags)
 	} else {
 		err = run.sendLines(command.Context(), in, shape, flags)
 	}
+	if drained := run.out.drain(); drained != nil && (err == nil || errors.Is(err, errStopped)) {
+		err = drained
+	}
 	bar.finish()
 	if err != nil {
 		if run.records > 0 {
-			return fmt.Errorf("%w (on disk before that: %s)", err, count(run.records, "record"))
+			return fmt.Errorf("%w (on disk: %s)", err, count(run.records, "record"))
 		}
 		return err
 	}
@@ -161,6 +169,38 @@ func runProduce(command *cobra.Command, flags *produceFlags, topic string, value
 		fmt.Fprintln(command.ErrOrStderr(), run.summary())
 	}
 	return nil
+}
+
+// outlet connects to the server, over one protocol or the other.
+func (f *produceFlags) outlet(ctx context.Context, topic string, numbers *sequencer, done onDisk) (outlet, error) {
+	if f.binary.address == "" {
+		server, err := f.dial()
+		if err != nil {
+			return nil, err
+		}
+		return &unary{server: server, topic: topic, numbers: numbers, done: done}, nil
+	}
+	if f.timeout <= 0 {
+		return nil, usagef("--timeout %v: must be positive", f.timeout)
+	}
+	unanswered := unansweredBatches
+	if numbers != nil {
+		unanswered = max(1, knownSequences/f.batchRecords)
+	}
+	client, err := f.binary.client(&f.remoteFlags, binary.WithInFlight(unanswered))
+	if err != nil {
+		return nil, err
+	}
+	return newPipeline(ctx, client, topic, numbers, done), nil
+}
+
+// mostSequenced is how many records of a producer go into a batch. All that is not
+// answered may have to be sent again, and only so many are known then.
+func (f *produceFlags) mostSequenced() int {
+	if f.binary.address == "" {
+		return knownSequences
+	}
+	return knownSequences / 8
 }
 
 // recordShape says how a line becomes a record.
@@ -196,15 +236,13 @@ func nonNil(b []byte) []byte {
 
 // production is one run of the command.
 type production struct {
-	server  *remote
+	out     outlet
 	topic   string
 	bar     progress
 	results *lineEncoder
 	started time.Time
-	// numbers is nil without a producer.
-	numbers *sequencer
 
-	// What was acknowledged.
+	// What is on disk. It is the outlet's until it is drained.
 	records int
 	last    map[int32]int64
 }
@@ -258,20 +296,18 @@ func (p *production) send(ctx context.Context, b batch) error {
 	if len(b.records) == 0 {
 		return nil
 	}
-	response, err := p.request(ctx, &logv1.ProduceRequest{Topic: p.topic, Records: b.records})
-	if err != nil {
-		if ambiguous(err) {
-			return fmt.Errorf("%w; not known whether it was written: %s", err, count(len(b.records), "record"))
-		}
-		return err
-	}
+	return p.out.send(ctx, b)
+}
+
+// placed takes note of a batch that is on disk.
+func (p *production) placed(b batch, placed []producedView) error {
 	p.records += len(b.records)
-	for _, result := range response.GetResults() {
-		p.last[result.GetPartition()] = result.GetOffset()
+	for _, at := range placed {
+		p.last[at.Partition] = max(p.last[at.Partition], at.Offset)
 		if p.results == nil {
 			continue
 		}
-		if err := p.results.encode(producedView{result.GetPartition(), result.GetOffset(), result.GetDuplicate()}); err != nil {
+		if err := p.results.encode(at); err != nil {
 			return err
 		}
 	}
@@ -280,13 +316,6 @@ func (p *production) send(ctx context.Context, b batch) error {
 		return p.results.flush()
 	}
 	return nil
-}
-
-func (p *production) request(ctx context.Context, request *logv1.ProduceRequest) (*logv1.ProduceResponse, error) {
-	if p.numbers == nil {
-		return call(ctx, p.server, p.server.log.Produce, request)
-	}
-	return p.numbers.send(ctx, p.server, request)
 }
 
 type producedView struct {

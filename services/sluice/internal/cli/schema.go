@@ -89,6 +89,7 @@ func newSchemaCheck(flags *remoteFlags) *cobra.Command {
 		Args:  cobra.ExactArgs(2),
 	}
 	language := registerLanguage(command)
+	output := registerChoice(command, "output", "o", "how to show it", "text", "json")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		text, err := readSchema(command, args[1])
 		if err != nil {
@@ -105,16 +106,31 @@ func newSchemaCheck(flags *remoteFlags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if response.GetCompatible() {
-			fmt.Fprintln(command.OutOrStdout(), "compatible")
-			return nil
+		if err := writeCheck(command.OutOrStdout(), response, output.value == "json"); err != nil {
+			return err
 		}
-		for _, message := range response.GetMessages() {
-			fmt.Fprintln(command.OutOrStdout(), message)
+		if !response.GetCompatible() {
+			return errIncompatible
 		}
-		return errIncompatible
+		return nil
 	}
 	return command
+}
+
+func writeCheck(out io.Writer, response *schemav1.CheckSchemaResponse, asJSON bool) error {
+	if asJSON {
+		return writeJSON(out, struct {
+			Compatible bool     `json:"compatible"`
+			Messages   []string `json:"messages"`
+		}{response.GetCompatible(), append([]string{}, response.GetMessages()...)})
+	}
+	if response.GetCompatible() {
+		fmt.Fprintln(out, "compatible")
+	}
+	for _, message := range response.GetMessages() {
+		fmt.Fprintln(out, message)
+	}
+	return nil
 }
 
 func newSchemaList(flags *remoteFlags) *cobra.Command {

@@ -108,6 +108,7 @@ func TestSchemaCommands(t *testing.T) {
 `, ""},
 		{[]string{"check", "orders-value", good}, exitOK, "compatible\n", ""},
 		{[]string{"check", "orders-value", bad}, exitFailure, incompatible + "\n", "not compatible"},
+		{[]string{"check", "orders-value", good, "-o", "json"}, exitOK, "{\n  \"compatible\": true,\n  \"messages\": []\n}\n", ""},
 	} {
 		got := execute(t, address, append([]string{"schema"}, row.args...)...)
 		require.Equal(t, row.out, got.out, row.args)

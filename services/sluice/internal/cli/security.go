@@ -37,18 +37,11 @@ func (s *security) register(command *cobra.Command) {
 // dialOptions reads the files that the flags name.
 func (s *security) dialOptions() ([]grpc.DialOption, error) {
 	transport := insecure.NewCredentials()
-	if s.tls || s.caFile != "" {
-		config := &tls.Config{MinVersion: tls.VersionTLS12}
-		if s.caFile != "" {
-			pem, err := os.ReadFile(s.caFile)
-			if err != nil {
-				return nil, fmt.Errorf("--tls-ca: %w", err)
-			}
-			config.RootCAs = x509.NewCertPool()
-			if !config.RootCAs.AppendCertsFromPEM(pem) {
-				return nil, fmt.Errorf("--tls-ca %s: there is no certificate in it", s.caFile)
-			}
-		}
+	config, err := s.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	if config != nil {
 		transport = credentials.NewTLS(config)
 	}
 	options := []grpc.DialOption{grpc.WithTransportCredentials(transport)}
@@ -60,6 +53,26 @@ func (s *security) dialOptions() ([]grpc.DialOption, error) {
 		options = append(options, grpc.WithPerRPCCredentials(bearer(key)))
 	}
 	return options, nil
+}
+
+// tlsConfig returns whom to trust, nil where there is no TLS.
+func (s *security) tlsConfig() (*tls.Config, error) {
+	if !s.tls && s.caFile == "" {
+		return nil, nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if s.caFile == "" {
+		return config, nil
+	}
+	pem, err := os.ReadFile(s.caFile)
+	if err != nil {
+		return nil, fmt.Errorf("--tls-ca: %w", err)
+	}
+	config.RootCAs = x509.NewCertPool()
+	if !config.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("--tls-ca %s: there is no certificate in it", s.caFile)
+	}
+	return config, nil
 }
 
 // key returns the API key, empty for none.

@@ -25,11 +25,16 @@ type sequencer struct {
 	patience time.Duration
 }
 
+// take returns the sequence of the next record.
+func (s *sequencer) take() int64 {
+	s.next++
+	return s.next - 1
+}
+
 func (s *sequencer) send(ctx context.Context, server *remote, request *logv1.ProduceRequest) (*logv1.ProduceResponse, error) {
 	request.ProducerId = &s.producer
 	for _, record := range request.GetRecords() {
-		record.Sequence = new(s.next)
-		s.next++
+		record.Sequence = new(s.take())
 	}
 	deadline := time.Now().Add(s.patience)
 	wait := backoff.New(backoff.Policy{Initial: 20 * time.Millisecond, Max: time.Second})

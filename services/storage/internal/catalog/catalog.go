@@ -93,6 +93,8 @@ type Catalog struct {
 		// forgotten is the highest revision of removals that are not in removed any
 		// more.
 		forgotten int64
+		// cold are removed topics whose objects in cold storage are to be deleted.
+		cold map[uuid.UUID]struct{}
 	}
 }
 
@@ -103,6 +105,7 @@ func open(fsys vfs.FS, dir string, keep int) (*Catalog, error) {
 	c := &Catalog{fs: fsys, dir: dir, keep: keep}
 	c.mu.topics = map[uuid.UUID]*persistv1.CatalogTopic{}
 	c.mu.removed = map[uuid.UUID]int64{}
+	c.mu.cold = map[uuid.UUID]struct{}{}
 	path := filepath.Join(dir, fileName)
 	file, err := fsys.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -203,18 +206,42 @@ func (c *Catalog) Put(topics ...*persistv1.CatalogTopic) error {
 }
 
 // Remove notes, durably, that topics are to go, whether they are held or not: each
-// was deleted at that revision or before. Their data may then be deleted. Removing
-// what is removed changes nothing.
-func (c *Catalog) Remove(revision int64, ids ...uuid.UUID) error {
+// was deleted at that revision or before. Their data may then be deleted, and of
+// those in cold their objects in cold storage. Removing what is removed changes
+// nothing.
+func (c *Catalog) Remove(revision int64, ids, cold []uuid.UUID) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var records []*persistv1.CatalogRecord
 	for _, id := range ids {
-		if _, removed := c.mu.removed[id]; !removed {
-			records = append(records, removalRecord(id, revision))
+		if _, removed := c.mu.removed[id]; removed {
+			continue
+		}
+		records = append(records, removalRecord(id, revision))
+		if slices.Contains(cold, id) {
+			records = append(records, coldRecord(id))
 		}
 	}
 	return c.addLocked(records)
+}
+
+// ColdTopics are the removed topics whose objects in cold storage are to be
+// deleted.
+func (c *Catalog) ColdTopics() []uuid.UUID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.mu.cold))
+}
+
+// ColdGone notes that a removed topic has no objects any more.
+func (c *Catalog) ColdGone(id uuid.UUID) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.addLocked([]*persistv1.CatalogRecord{{Kind: &persistv1.CatalogRecord_ColdGoneTopicId{ColdGoneTopicId: id[:]}}})
+}
+
+func coldRecord(id uuid.UUID) *persistv1.CatalogRecord {
+	return &persistv1.CatalogRecord{Kind: &persistv1.CatalogRecord_ColdTopicId{ColdTopicId: id[:]}}
 }
 
 func topicRecord(topic *persistv1.CatalogTopic) *persistv1.CatalogRecord {
@@ -290,6 +317,14 @@ func (c *Catalog) applyLocked(record *persistv1.CatalogRecord) {
 		c.applyRemovalLocked(kind.Removal.GetTopicId(), kind.Removal.GetRevision())
 	case *persistv1.CatalogRecord_ForgottenRevision:
 		c.mu.forgotten = max(c.mu.forgotten, kind.ForgottenRevision)
+	case *persistv1.CatalogRecord_ColdTopicId:
+		if id, err := uuid.FromBytes(kind.ColdTopicId); err == nil {
+			c.mu.cold[id] = struct{}{}
+		}
+	case *persistv1.CatalogRecord_ColdGoneTopicId:
+		if id, err := uuid.FromBytes(kind.ColdGoneTopicId); err == nil {
+			delete(c.mu.cold, id)
+		}
 	}
 }
 

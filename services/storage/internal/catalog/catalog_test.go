@@ -35,7 +35,7 @@ func TestLastRecordOfATopicCounts(t *testing.T) {
 	a, b := uuid.New(), uuid.New()
 	require.NoError(t, c.Put(topic(a, "a", 1), topic(b, "b", 1)))
 	require.NoError(t, c.Put(topic(a, "a", 2)))
-	require.NoError(t, c.Remove(9, b))
+	require.NoError(t, c.Remove(9, []uuid.UUID{b}, nil))
 	require.NoError(t, c.Close())
 
 	c, err = Open(fsys, "")

@@ -103,7 +103,7 @@ func TestAnyOperationMayFail(t *testing.T) {
 					asked = "held"
 					err = c.Put(topic(id, strings.Repeat("n", rng.IntN(600)), 1))
 				} else {
-					err = c.Remove(1, id)
+					err = c.Remove(1, []uuid.UUID{id}, nil)
 				}
 				trace = append(trace, fmt.Sprintf("%s %s: %v", asked, id, err))
 				ids = append(ids, id)
@@ -144,7 +144,7 @@ func TestRemovalsAreRefusedForEver(t *testing.T) {
 	require.NoError(t, c.Put(topic(held, "a", 3)))
 	require.False(t, c.Refuses(held, 0))
 	require.False(t, c.Refuses(never, 0))
-	require.NoError(t, c.Remove(9, held, never))
+	require.NoError(t, c.Remove(9, []uuid.UUID{held, never}, nil))
 	for range 2 {
 		require.True(t, c.Refuses(held, 100))
 		require.True(t, c.Refuses(never, 100))
@@ -168,7 +168,7 @@ func TestForgottenRemovalsAreRefusedByTheirAge(t *testing.T) {
 	for revision := range int64(100) {
 		id := uuid.New()
 		removed = append(removed, id)
-		require.NoError(t, c.Remove(10+revision, id))
+		require.NoError(t, c.Remove(10+revision, []uuid.UUID{id}, nil))
 		require.LessOrEqual(t, len(c.mu.removed), keep)
 		if revision%20 == 0 {
 			c.mu.unsure = true // written anew with the next change

@@ -26,6 +26,9 @@ func (c *Catalog) encodeLocked() ([]byte, error) {
 	for id, revision := range c.mu.removed {
 		gone = append(gone, removalRecord(id, revision))
 	}
+	for id := range c.mu.cold {
+		gone = append(gone, coldRecord(id))
+	}
 	content, err := appendFrame(content, gone...)
 	if err != nil {
 		return nil, err

@@ -152,11 +152,14 @@ func (p *Partition) raise(ctx context.Context, offset int64) (start int64, err e
 
 // trim drops the segments that lie below the start offset, and tells how many and
 // how many bytes.
-func (p *Partition) trim() (segments int, bytes int64, err error) {
+func (p *Partition) trim() (segments int, bytes int64, err error) { return p.trimLocal(0) }
+
+// trimLocal is trim that drops what is in cold storage and below an offset, too.
+func (p *Partition) trimLocal(offset int64) (segments int, bytes int64, err error) {
 	err = p.await(false, func(r *replica.Replica) error {
 		p.node.awake.touch(p)
 		var err error
-		segments, bytes, err = r.Trim()
+		segments, bytes, err = r.TrimLocal(offset)
 		if err == nil {
 			p.ownerBury(r)
 		}

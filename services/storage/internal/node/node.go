@@ -64,6 +64,8 @@ type Options struct {
 	MaxProducers int
 
 	Upkeep Upkeep
+	// Cold may be empty.
+	Cold Cold
 }
 
 // Node holds the replicas of a storage node.
@@ -82,6 +84,8 @@ type Node struct {
 	// use outside of it.
 	signals sync.Pool
 	upkeep  *upkeep
+	// cold is cold storage, nil when there is none.
+	cold *coldStorage
 	// chores are short background jobs: zeros written ahead, folders deleted.
 	chores sync.WaitGroup
 
@@ -93,6 +97,9 @@ type Node struct {
 	}
 	// placing serialises changes of what the node holds.
 	placing sync.Mutex
+	// deleting are the removed topics whose data is on its way out; each is
+	// closed when it is gone, or cannot go. Guarded by placing.
+	deleting map[uuid.UUID]<-chan struct{}
 }
 
 // Open opens a node's folder and takes it for this process. Replicas are opened
@@ -107,7 +114,9 @@ func Open(options Options) (_ *Node, err error) {
 		memory:  semaphore.NewWeighted(options.MaxAppendBytes),
 		upkeep:  newUpkeep(),
 		signals: sync.Pool{New: func() any { return make(chan struct{}, 1) }},
+		cold:    newColdStorage(options.Cold),
 	}
+	n.deleting = map[uuid.UUID]<-chan struct{}{}
 	n.mu.topics = map[uuid.UUID]*topic{}
 	n.mu.partitions = map[replica.Key]*Partition{}
 	if err := options.FS.MkdirAll(filepath.Join(options.Dir, topicsFolder)); err != nil {
@@ -258,6 +267,7 @@ func (n *Node) stop() error {
 	_ = group.Wait()
 	n.pool.end()
 	n.chores.Wait()
+	n.cold.close()
 	return errors.Join(failed, n.catalog.Close(), n.lock.Close())
 }
 

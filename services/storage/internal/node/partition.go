@@ -57,6 +57,8 @@ type Partition struct {
 	burying atomic.Bool
 	// cleaning is held while segments are written anew.
 	cleaning sync.Mutex
+	// tiering is the traffic with cold storage.
+	tiering tiering
 	// counts are what upkeep has done since the process started.
 	counts counts
 	// reported is the leadership that was last reported. For the owner.
@@ -267,6 +269,7 @@ func (p *Partition) ownerAfter() {
 // would open another.
 func (p *Partition) end(err error, closing func(*replica.Replica)) <-chan struct{} {
 	done := make(chan struct{})
+	p.tiering.end(err)
 	finish := func(r *replica.Replica, _ error) {
 		defer close(done)
 		p.node.awake.remove(p)

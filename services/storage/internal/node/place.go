@@ -109,16 +109,16 @@ func merge(have, asked *persistv1.CatalogTopic) (*persistv1.CatalogTopic, bool, 
 
 // Remove deletes the replicas of topics and their data; each topic was deleted at
 // an etcd revision or before. What waits on them is answered with
-// ErrUnknownPartition. The data goes in the background; after a crash, at the next
-// start. None of them is placed any more, whether it was there or not: a placement
-// may still be on its way.
+// ErrUnknownPartition. The data goes in the background, after a crash at the next
+// start, and what is in cold storage with the passes to come. None of them is placed
+// any more, whether it was there or not: a placement may still be on its way.
 func (n *Node) Remove(ids []uuid.UUID, revision int64) error {
 	n.placing.Lock()
 	defer n.placing.Unlock()
 	if n.stopping() {
 		return ErrStopping
 	}
-	if err := n.catalog.Remove(revision, ids...); err != nil {
+	if err := n.catalog.Remove(revision, ids, n.mayBeCold(ids)); err != nil {
 		return fmt.Errorf("%w: %w", ErrDisk, err)
 	}
 	for _, id := range ids {
@@ -127,12 +127,19 @@ func (n *Node) Remove(ids []uuid.UUID, revision int64) error {
 		for _, p := range ended {
 			closed = append(closed, p.abandon())
 		}
+		if earlier := n.deleting[id]; earlier != nil {
+			closed = append(closed, earlier)
+		}
+		deleted := make(chan struct{})
+		n.deleting[id] = deleted
 		n.background(func() {
+			defer n.deleted(id, deleted)
 			for _, done := range closed {
 				<-done
 			}
 			for _, p := range ended {
 				p.awaitCleaning()
+				p.tiering.await()
 			}
 			if err := n.options.FS.RemoveAll(n.topicFolder(id.String())); err != nil {
 				n.options.Logger.Error("deleting a removed topic failed; it is tried again at the next start",
@@ -141,6 +148,16 @@ func (n *Node) Remove(ids []uuid.UUID, revision int64) error {
 		})
 	}
 	return nil
+}
+
+// deleted notes that a removed topic's data is gone, or cannot go.
+func (n *Node) deleted(id uuid.UUID, done chan struct{}) {
+	close(done)
+	n.placing.Lock()
+	defer n.placing.Unlock()
+	if n.deleting[id] == done {
+		delete(n.deleting, id)
+	}
 }
 
 // forget takes a topic out of the node's maps and ends its partitions.

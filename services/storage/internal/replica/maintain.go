@@ -78,14 +78,20 @@ func (r *Replica) needed(held int) uint64 {
 
 // Trim drops the sealed segments that lie wholly below the start offset. It
 // returns how many, and their bytes.
-func (r *Replica) Trim() (segments int, bytes int64, err error) {
+func (r *Replica) Trim() (segments int, bytes int64, err error) { return r.TrimLocal(0) }
+
+// TrimLocal is Trim that drops the segments below an offset, too, as far as they
+// are in cold storage. The point that it writes first has what makes them so:
+// after a crash the replica knows where its records are, or still has them.
+func (r *Replica) TrimLocal(offset int64) (segments int, bytes int64, err error) {
 	if r.err != nil {
 		return 0, 0, r.err
 	}
 	if err := r.writePoint(); err != nil {
 		return 0, 0, err
 	}
-	segments, bytes, err = r.log.DropBefore(r.state.StartOffset)
+	start := r.state.StartOffset
+	segments, bytes, err = r.log.DropBefore(max(start, min(offset, r.state.Cold.End(start))))
 	if err != nil {
 		err = fmt.Errorf("trim %s: %w", r.options.Key, err)
 		r.fail(err)

@@ -8,6 +8,7 @@ import (
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 
+	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
 	"github.com/sluiceio/sluice/services/kit/recordbatch"
 )
 
@@ -150,6 +151,9 @@ func (r *Replica) encodeCommand(p *Proposal) ([]byte, error) {
 			return nil, fmt.Errorf("%w: %d is not in 0..%d", ErrStartOutOfRange, offset, r.highWatermark)
 		}
 	}
+	if err := r.checkCold(p.Command); err != nil {
+		return nil, err
+	}
 	data, err := marshalCommand(p.Command)
 	if err != nil {
 		return nil, fmt.Errorf("encode command: %w", err)
@@ -162,4 +166,22 @@ func (r *Replica) encodeCommand(p *Proposal) ([]byte, error) {
 		r.fenceInFlight = epoch
 	}
 	return data, nil
+}
+
+// checkCold refuses what would not count once it is applied: an object of another
+// term than this leader's.
+func (r *Replica) checkCold(command *persistv1.Command) error {
+	var object *persistv1.ColdObject
+	switch kind := command.GetKind().(type) {
+	case *persistv1.Command_ColdIntent:
+		object = kind.ColdIntent.GetObject()
+	case *persistv1.Command_ColdAdded:
+		object = kind.ColdAdded.GetSegment().GetObject()
+	default:
+		return nil
+	}
+	if object.GetTerm() != r.term {
+		return fmt.Errorf("%w: object of term %d in term %d", ErrNotLeader, object.GetTerm(), r.term)
+	}
+	return nil
 }

@@ -237,7 +237,7 @@ func (r *Replica) applyEntry(entry *raftpb.Entry) error {
 			if err != nil {
 				return err
 			}
-			return r.state.apply(command)
+			return r.state.apply(command, entry.GetTerm())
 		}
 	}
 	return nil

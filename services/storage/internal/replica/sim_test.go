@@ -22,6 +22,7 @@ import (
 	"github.com/sluiceio/sluice/services/kit/vfs/memfs"
 	"github.com/sluiceio/sluice/services/storage/internal/raftlog"
 	"github.com/sluiceio/sluice/services/storage/internal/replica"
+	"github.com/sluiceio/sluice/services/storage/internal/tier"
 )
 
 // sim is a group of replicas in one goroutine: real Raft, real log files on file
@@ -52,6 +53,7 @@ type sim struct {
 	// confirmed and refused count reads that were to be current, asking those that
 	// are not answered.
 	confirmed, refused, asking int
+	cold                       simCold
 }
 
 type simMessage struct {
@@ -68,6 +70,8 @@ type simNode struct {
 	crash *crash
 	// highest is the high watermark that this incarnation has shown.
 	highest int64
+	// upload is what it has under way as a leader.
+	upload *simUpload
 }
 
 const simDir = "p"
@@ -77,6 +81,7 @@ func newSim(t *testing.T, seed uint64, replicas int) *sim {
 		t: t, rng: rand.New(rand.NewPCG(seed, 0x51)),
 		acked: map[int64]uint64{}, committed: map[int64][]byte{},
 		clock: time.UnixMilli(1_700_000_000_000),
+		cold:  simCold{objects: map[tier.Object][]byte{}},
 	}
 	conf := &raftpb.ConfState{}
 	for id := range replicas {
@@ -99,7 +104,8 @@ func (s *sim) logOptions(n *simNode) raftlog.Options {
 		Logger: slog.New(slog.DiscardHandler),
 		Now:    func() time.Time { return s.clock },
 		Limits: func() raftlog.Limits {
-			return raftlog.Limits{SegmentBytes: 600, SegmentMs: 1 << 40, IndexInterval: 100}
+			// Replicas need not seal their segments at the same offsets.
+			return raftlog.Limits{SegmentBytes: 550 + 50*int64(n.id), SegmentMs: 1 << 40, IndexInterval: 100}
 		},
 		Files: raftlog.NewFileCache(8),
 	}
@@ -114,7 +120,10 @@ func (s *sim) start(n *simNode, log *raftlog.Log) {
 		KeepEntries: 4,
 	})
 	require.NoError(s.t, err, "start %d", n.id)
-	n.r, n.log, n.highest = r, log, 0
+	if n.upload != nil {
+		s.cold.late = append(s.cold.late, *n.upload)
+	}
+	n.r, n.log, n.highest, n.upload = r, log, 0, nil
 	s.after(n)
 }
 
@@ -149,6 +158,7 @@ func (s *sim) after(n *simNode) {
 	}
 	n.highest = view.HighWatermark
 	s.checkCommitted(n, view)
+	s.checkCold(n, view)
 }
 
 // newest says that no replica has heard of a later term.
@@ -343,6 +353,10 @@ func (s *sim) step() {
 			s.confirm(other)
 		}
 	}
+	if s.rng.IntN(5) == 0 {
+		s.coldStep(n)
+		return
+	}
 	switch p := s.rng.IntN(100); {
 	case p < 55:
 		s.deliver(false)
@@ -502,7 +516,7 @@ func (s *sim) check() {
 		view := n.r.View()
 		for offset, number := range s.acked {
 			require.Less(s.t, offset, view.HighWatermark, "acknowledged offset %d is gone from %d", offset, n.id)
-			if offset < max(view.State.StartOffset, n.log.StartOffset()) {
+			if offset < view.State.StartOffset || offset < n.log.StartOffset() && s.inCold(view, offset, number) {
 				continue
 			}
 			chunk, err := n.log.Read(offset, view.HighWatermark, 1)
@@ -525,11 +539,11 @@ func (s *sim) check() {
 // the applied state alone, keeping what is under way when leadership goes, and
 // points without producers.
 func TestRandomHistories(t *testing.T) {
-	histories := uint64(300)
+	histories := uint64(220)
 	if testing.Short() || invariant.Enabled { // the race detector makes each ten times as slow
 		histories = 40
 	}
-	var acked, installs, crashes, compactions, confirmed, refused int
+	var acked, installs, crashes, compactions, confirmed, refused, uploaded, dropped int
 	for seed := range histories {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			s := newSim(t, seed, 3)
@@ -541,18 +555,20 @@ func TestRandomHistories(t *testing.T) {
 				}
 			}()
 			s.crashPercent = 4
-			for range 400 {
+			for range 420 {
 				s.step()
 			}
 			s.settle()
 			s.finishProducers()
 			s.settle()
+			s.finishCold()
 			s.check()
 			s.checkProducers()
 			acked, installs, crashes = acked+len(s.acked), installs+s.installs, crashes+s.crashes
 			compactions += s.compactions
 			require.Zero(t, s.asking, "every read is answered")
 			confirmed, refused = confirmed+s.confirmed, refused+s.refused
+			uploaded, dropped = uploaded+s.cold.segments, dropped+s.cold.drops
 		})
 	}
 	t.Logf("%d appends acknowledged, %d snapshots installed, %d crashes within a step", acked, installs, crashes)
@@ -562,6 +578,9 @@ func TestRandomHistories(t *testing.T) {
 	require.Positive(t, compactions)
 	require.Positive(t, confirmed)
 	require.Positive(t, refused)
+	t.Logf("%d segments added to cold storage, %d dropped from disks", uploaded, dropped)
+	require.Greater(t, uploaded, int(histories)/4)
+	require.Positive(t, dropped)
 }
 
 // receiveSnapshot copies the segments that the manifest names, from the sender

@@ -13,7 +13,7 @@ export PATH := $(TOOLS):$(PATH)
 
 # Tests that take minutes, or programs that a test run should not need, have
 # packages of their own and a target each.
-HEAVY    := integration/(chaos|interop|bench)($$|/)
+HEAVY    := integration/(chaos|interop|bench|cold)($$|/)
 FUZZTIME ?= 10s
 CHAOS_TIME ?= 60s
 BASE     ?= main
@@ -55,6 +55,10 @@ chaos: build ## Kill a real server at random moments under writers (CHAOS_TIME=6
 .PHONY: interop
 interop: build $(CACHE)/typescript/.installed $(CACHE)/python/.installed $(CACHE)/serializers/.installed ## Have foreign programs read and write (needs java and mvn)
 	SLUICE_BINARY=$(CURDIR)/bin/sluice go test -count 1 -timeout 30m -v $(ARGS) ./integration/interop/...
+
+.PHONY: cold
+cold: build $(TOOLS)/.versitygw ## Test cold storage on a real S3 server, also one that refuses, is slow or dies
+	SLUICE_BINARY=$(CURDIR)/bin/sluice go test -count 1 -timeout 30m -v $(ARGS) ./integration/cold/...
 
 .PHONY: bench
 bench: build ## Measure throughput and latency beside the bare disk and Apache Kafka (ARGS="-bench Engine")
@@ -125,6 +129,8 @@ $(eval $(call tool,protoc-gen-grpc-gateway,github.com/grpc-ecosystem/grpc-gatewa
 $(eval $(call tool,protoc-gen-openapiv2,github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-openapiv2,v2.33.0))
 $(eval $(call tool,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint,v2.15.0))
 $(eval $(call tool,gotestsum,gotest.tools/gotestsum,v1.13.0))
+# An S3 server, for `make cold`.
+$(eval $(call tool,versitygw,github.com/versity/versitygw/cmd/versitygw,v1.8.0))
 
 # The etcd that tests of separate services run, in the version that we embed.
 $(TOOLS)/etcd: integration/go.mod

@@ -15,6 +15,7 @@ import (
 	"github.com/sluiceio/sluice/services/kit/obs"
 	"github.com/sluiceio/sluice/services/kit/rpc"
 	"github.com/sluiceio/sluice/services/registry"
+	"github.com/sluiceio/sluice/services/sluice/internal/coldstore"
 	"github.com/sluiceio/sluice/services/sluice/internal/datadir"
 	"github.com/sluiceio/sluice/services/storage"
 )
@@ -52,9 +53,11 @@ type Config struct {
 	InternalTLS       InternalTLS
 	Obs               obs.Config
 	Storage           storage.Config
-	Coordinator       coordinator.Config
-	Registry          registry.Config
-	Gateway           gateway.Config
+	// ColdStorage is where a storage node keeps old segments.
+	ColdStorage coldstore.Config
+	Coordinator coordinator.Config
+	Registry    registry.Config
+	Gateway     gateway.Config
 
 	// maxMessage is the flag of Storage.MaxMessageBytes, which follows the
 	// gateway's limit unless somebody set it.
@@ -83,6 +86,9 @@ func (c *Config) RegisterFlags(fs *pflag.FlagSet) {
 	if runs := roles(c.Roles); runs.has(Gateway) && !runs.has(Registry) {
 		// The registry's own says the same to both.
 		c.Registry.RegisterFlags(fs)
+	}
+	if roles(c.Roles).has(Storage) {
+		c.ColdStorage.RegisterFlags(fs)
 	}
 	c.Obs.RegisterFlags(fs)
 	for _, service := range c.services() {
@@ -143,6 +149,7 @@ func (c *Config) Validate() error {
 	if runs := roles(c.Roles); runs.has(Gateway) && !runs.has(Registry) {
 		faults = append(faults, c.Registry.Validate())
 	}
+	faults = append(faults, c.ColdStorage.Validate(c.DataDir))
 	faults = append(faults, c.Obs.Validate())
 	for _, service := range c.services() {
 		faults = append(faults, service.Validate())

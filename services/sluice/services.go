@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluiceio/sluice/services/coordinator"
 	"github.com/sluiceio/sluice/services/gateway"
+	"github.com/sluiceio/sluice/services/kit/blob"
 	"github.com/sluiceio/sluice/services/registry"
 	"github.com/sluiceio/sluice/services/sluice/internal/directory"
 	"github.com/sluiceio/sluice/services/sluice/internal/stack"
@@ -27,7 +28,16 @@ type service interface {
 func (n *Node) makeServices(metrics *prometheus.Registry, bootstrapFile string) error {
 	runs := roles(n.cfg.Roles)
 	if runs.has(Storage) {
-		deps := storage.Deps{Logger: n.logger.With("service", "storage"), Registerer: metrics, NodeID: n.id}
+		cold, err := n.openColdStorage()
+		if err != nil {
+			return err
+		}
+		deps := storage.Deps{
+			Logger:     n.logger.With("service", "storage"),
+			Registerer: metrics,
+			NodeID:     n.id,
+			Cold:       cold,
+		}
 		if n.tracing.Enabled() {
 			deps.Tracer = n.tracing.Tracer("github.com/sluiceio/sluice/services/storage")
 		}
@@ -88,6 +98,20 @@ func (n *Node) makeServices(metrics *prometheus.Registry, bootstrapFile string) 
 		n.host("gateway", doors)
 	}
 	return nil
+}
+
+// openColdStorage returns the store, nil if there is none to be. Whether it can be
+// used is found out beside everything else.
+func (n *Node) openColdStorage() (blob.Store, error) {
+	cold, err := n.cfg.ColdStorage.Open()
+	if err != nil || cold == nil {
+		return nil, err
+	}
+	n.closer.Push("cold storage", cold.Close)
+	n.add(stack.Part{Name: "cold storage", Run: func(ctx context.Context) error {
+		return cold.Watch(ctx, n.id, n.logger.With("service", "storage"))
+	}})
+	return cold.Store, nil
 }
 
 func (n *Node) openDoors(nodes *directory.Directory, metrics *prometheus.Registry) (*gateway.Service, error) {

@@ -9,12 +9,14 @@ import (
 
 // What the doors and their clients can act on. Messages name the subject.
 var (
-	ErrTopicNotFound    = errs.New(errs.NotFound, "TOPIC_NOT_FOUND", "the topic does not exist")
-	ErrPartition        = errs.New(errs.InvalidArgument, "UNKNOWN_PARTITION", "the topic has no such partition")
-	ErrInvalidRequest   = errs.New(errs.InvalidArgument, "INVALID_REQUEST", "invalid request")
-	ErrRecordTooLarge   = errs.New(errs.InvalidArgument, "RECORD_TOO_LARGE", "the record is too large")
-	ErrInvalidRecord    = errs.New(errs.InvalidArgument, "INVALID_RECORD", "the record is invalid")
-	ErrOffsetOutOfRange = errs.New(errs.OutOfRange, "OFFSET_OUT_OF_RANGE", "the offset is out of range")
+	ErrTopicNotFound = errs.New(errs.NotFound, "TOPIC_NOT_FOUND", "the topic does not exist")
+	ErrPartition     = errs.New(errs.InvalidArgument, "UNKNOWN_PARTITION", "the topic has no such partition")
+	// ErrPartitionNotFound is ErrPartition where the partition is what is asked for.
+	ErrPartitionNotFound = errs.New(errs.NotFound, "PARTITION_NOT_FOUND", "the topic has no such partition")
+	ErrInvalidRequest    = errs.New(errs.InvalidArgument, "INVALID_REQUEST", "invalid request")
+	ErrRecordTooLarge    = errs.New(errs.InvalidArgument, "RECORD_TOO_LARGE", "the record is too large")
+	ErrInvalidRecord     = errs.New(errs.InvalidArgument, "INVALID_RECORD", "the record is invalid")
+	ErrOffsetOutOfRange  = errs.New(errs.OutOfRange, "OFFSET_OUT_OF_RANGE", "the offset is out of range")
 	// ErrSequenceGap and ErrSequenceTooLow: nothing of the request was written.
 	ErrSequenceGap    = errs.New(errs.InvalidArgument, "SEQUENCE_GAP", "sequence gap: send the missing records first")
 	ErrSequenceTooLow = errs.New(errs.InvalidArgument, "SEQUENCE_TOO_LOW", "sequence too low")

@@ -27,7 +27,9 @@ type Storage struct {
 		before, after []error
 		appends       []*storagev1.AppendRequest
 		passes        []storagev1.Pass
-		fetches       []*storagev1.FetchRequest
+		// What is in cold storage by partition number.
+		cold    map[int32]*storagev1.ListColdSegmentsResponse
+		fetches []*storagev1.FetchRequest
 		// Closed, and replaced, with each append.
 		appended chan struct{}
 		discard  bool

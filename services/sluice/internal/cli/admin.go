@@ -28,6 +28,7 @@ func newAdmin() *cobra.Command {
 		newResetOffsets(flags, "reset-offsets"),
 		newAdminNodes(flags),
 		newAdminForgetNode(flags),
+		newAdminTiered(flags),
 	)
 	return command
 }

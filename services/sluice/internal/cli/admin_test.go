@@ -86,6 +86,39 @@ func (f *fakeAdmin) ResetOffsets(_ context.Context, r *adminv1.ResetOffsetsReque
 	return &adminv1.ResetOffsetsResponse{GroupsAffected: 1, EntriesReset: 2}, nil
 }
 
+func (f *fakeAdmin) ListTieredSegments(_ context.Context, r *adminv1.ListTieredSegmentsRequest) (*adminv1.ListTieredSegmentsResponse, error) {
+	switch {
+	case r.GetTopic() != "orders":
+		return nil, status.Errorf(codes.NotFound, "topic %q does not exist", r.GetTopic())
+	case r.GetPartition() != 1:
+		return &adminv1.ListTieredSegmentsResponse{}, nil
+	}
+	return &adminv1.ListTieredSegmentsResponse{Segments: []*adminv1.TieredSegment{
+		{BaseOffset: 0, LastOffset: 9, SizeBytes: 4096, UploadedAtMs: 1763500000000, MaxTimestampMs: 1763400000000, Object: "a"},
+		{BaseOffset: 10, LastOffset: 30, SizeBytes: 512, UploadedAtMs: 1763500001000, MaxTimestampMs: 1763400000001, Object: "b", Local: true},
+	}}, nil
+}
+
+func TestAdminTiered(t *testing.T) {
+	_, server := startFakeAdmin(t)
+	require.Equal(t, ""+
+		"FIRST   LAST   BYTES   UPLOADED               ON DISK   OBJECT\n"+
+		"0       9      4096    2025-11-18T21:06:40Z   no        a\n"+
+		"10      30     512     2025-11-18T21:06:41Z   yes       b\n",
+		succeed(t, server, "admin", "tiered", "orders", "1").out)
+	require.JSONEq(t, `{"segments":[
+		{"base_offset":0,"last_offset":9,"size_bytes":4096,"uploaded_at_ms":1763500000000,"max_timestamp_ms":1763400000000,"object":"a","local":false},
+		{"base_offset":10,"last_offset":30,"size_bytes":512,"uploaded_at_ms":1763500001000,"max_timestamp_ms":1763400000001,"object":"b","local":true}
+	]}`, succeed(t, server, "admin", "tiered", "orders", "1", "-o", "json").out)
+	require.JSONEq(t, `{"segments":[]}`, succeed(t, server, "admin", "tiered", "orders", "0", "--output", "json").out)
+	o := execute(t, server, "admin", "tiered", "none", "0")
+	require.Equal(t, exitFailure, o.status)
+	require.Contains(t, o.err, `topic "none" does not exist`)
+	for _, args := range [][]string{{"orders"}, {"orders", "x"}, {"orders", "0", "1"}, {"orders", "4294967296"}} {
+		require.Equal(t, exitUsage, execute(t, server, append([]string{"admin", "tiered"}, args...)...).status, args)
+	}
+}
+
 func TestAdminRaft(t *testing.T) {
 	_, server := startFakeAdmin(t)
 	require.Equal(t, ""+

@@ -126,6 +126,38 @@ class ForgetNodeResponse(_message.Message):
     lost_topics: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, lost_topics: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class ListTieredSegmentsRequest(_message.Message):
+    __slots__ = ("topic", "partition")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
+
+class ListTieredSegmentsResponse(_message.Message):
+    __slots__ = ("segments",)
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    segments: _containers.RepeatedCompositeFieldContainer[TieredSegment]
+    def __init__(self, segments: _Optional[_Iterable[_Union[TieredSegment, _Mapping]]] = ...) -> None: ...
+
+class TieredSegment(_message.Message):
+    __slots__ = ("base_offset", "last_offset", "size_bytes", "uploaded_at_ms", "max_timestamp_ms", "object", "local")
+    BASE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LAST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    UPLOADED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_FIELD_NUMBER: _ClassVar[int]
+    base_offset: int
+    last_offset: int
+    size_bytes: int
+    uploaded_at_ms: int
+    max_timestamp_ms: int
+    object: str
+    local: bool
+    def __init__(self, base_offset: _Optional[int] = ..., last_offset: _Optional[int] = ..., size_bytes: _Optional[int] = ..., uploaded_at_ms: _Optional[int] = ..., max_timestamp_ms: _Optional[int] = ..., object: _Optional[str] = ..., local: _Optional[bool] = ...) -> None: ...
+
 class GetRaftRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

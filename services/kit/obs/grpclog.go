@@ -1,6 +1,8 @@
 package obs
 
 import (
+	"bytes"
+	"context"
 	"io"
 	"log/slog"
 
@@ -12,6 +14,14 @@ import (
 // it to standard error as it is. It holds for the whole process and must be called
 // before anything of gRPC is.
 func TakeGRPCLog(logger *slog.Logger) {
-	lines := slog.NewLogLogger(logger.Handler(), slog.LevelDebug).Writer()
-	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, lines))
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, debugLines{logger}))
+}
+
+// debugLines logs each line that is written to it.
+type debugLines struct{ logger *slog.Logger }
+
+// Write logs one line.
+func (l debugLines) Write(line []byte) (int, error) {
+	l.logger.DebugContext(context.Background(), string(bytes.TrimRight(line, "\n")))
+	return len(line), nil
 }

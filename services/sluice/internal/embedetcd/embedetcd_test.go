@@ -22,7 +22,7 @@ const startOnly = "EMBEDETCD_START_ONLY"
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(startOnly); dir != "" {
 		_, err := Start(context.Background(), dir, slog.New(slog.DiscardHandler))
-		fmt.Print(err)
+		fmt.Fprint(os.Stdout, err)
 		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)

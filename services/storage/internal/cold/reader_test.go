@@ -3,6 +3,7 @@ package cold
 import (
 	"bytes"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -361,6 +362,27 @@ func TestReadNow(t *testing.T) {
 		chunk, err := r.ReadNow(t.Context(), at, 0, at.Segment.Next, 1)
 		return err == nil && bytes.Equal(chunk.Bytes, w.log[:w.end(0)])
 	}, 10*time.Second, time.Millisecond)
+}
+
+// Who does not wait is told of failures all the same, and each of them starts anew.
+func TestReadNowFromAStoreThatFails(t *testing.T) {
+	w := write(t, rand.New(rand.NewPCG(12, 12)), 0, 5, false)
+	store := coldtest.New()
+	at := w.upload(t, store, 0, w.batches[4].NextOffset(), 500)
+	store.Hook(func(context.Context, coldtest.Op, string) coldtest.Fault {
+		return coldtest.Fault{Err: coldtest.ErrFault}
+	})
+	r := newReader(t, options(store))
+	read := func() error {
+		_, err := r.ReadNow(t.Context(), at, 0, at.Segment.Next, 1)
+		return err
+	}
+	for range 3 {
+		require.Eventually(t, func() bool { return errors.Is(read(), coldtest.ErrFault) }, 10*time.Second, time.Millisecond)
+		require.ErrorIs(t, read(), ErrPending)
+	}
+	store.Hook(nil)
+	require.Eventually(t, func() bool { return read() == nil }, 10*time.Second, time.Millisecond)
 }
 
 // However much is read at once, the cache keeps to its size and the requests to

@@ -540,7 +540,7 @@ func TestADiskThatWasLost(t *testing.T) {
 	require.Subset(t, c.store.Names(), left)
 	require.Len(t, c.store.Names(), len(left)+len(c.state().Segments()))
 	c.requireWhole()
-	require.NoError(t, c.Remove([]uuid.UUID{c.id}))
+	require.NoError(t, c.Remove([]uuid.UUID{c.id}, 1))
 	c.tierUp()
 	require.Empty(t, c.store.Names())
 }

@@ -2,10 +2,13 @@ package s3
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"hash/crc32"
 	"io"
 	"net/http"
@@ -25,9 +28,6 @@ const (
 	checksumType      = "X-Amz-Checksum-Type"
 	fullObject        = "FULL_OBJECT"
 )
-
-// emptySHA256 is the SHA-256 of no bytes.
-const emptySHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 const (
 	// maxParts is what S3 takes.
@@ -68,24 +68,55 @@ func (s *Store) Put(ctx context.Context, name string, src io.ReaderAt, size int6
 
 // putWhole returns what the server tells of what it stored.
 func (s *Store) putWhole(ctx context.Context, name string, src io.ReaderAt, size int64, crc32c uint32) (minio.UploadInfo, error) {
-	b := newBody(ctx, src, 0, size, crc32c)
-	sha256Hex := ""
-	if size == 0 {
-		// Nothing would be read of it. Not every server reads the chunk without bytes
-		// that a signature in chunks sends for it, and takes it for the next request.
-		sha256Hex = emptySHA256
-		if err := b.end(); err != nil {
+	hash := s.newHash()
+	if hash != nil || size == 0 {
+		// Of nothing nothing would be read but here.
+		if err := drain(hash, newBody(ctx, src, 0, size, crc32c)); err != nil {
 			return minio.UploadInfo{}, err
 		}
 	}
-	info, err := s.client.PutObject(ctx, s.bucket, s.prefix+name, b, size, "", sha256Hex, minio.PutObjectOptions{
+	b := newBody(ctx, src, 0, size, crc32c)
+	info, err := s.client.PutObject(ctx, s.bucket, s.prefix+name, b, size, "", hexOf(hash), minio.PutObjectOptions{
 		UserMetadata:         map[string]string{checksumHeader: encode(crc32c)},
-		DisableContentSha256: size == 0,
+		DisableContentSha256: true,
 	})
 	if err := b.end(); err != nil {
 		return minio.UploadInfo{}, err
 	}
 	return info, err
+}
+
+// newHash returns the hash by which a request signs its payload, or nil: TLS sees to
+// that it is not changed.
+//
+// The client could sign the payload in chunks as it goes, without reading it
+// before. But it shares what it does that with among goroutines: when a server
+// answers early, one closes what another still uses, and the process ends.
+func (s *Store) newHash() hash.Hash {
+	if s.secure {
+		return nil
+	}
+	return sha256.New()
+}
+
+func hexOf(hash hash.Hash) string {
+	if hash == nil {
+		return ""
+	}
+	return hex.EncodeToString(hash.Sum(nil))
+}
+
+// drain reads a body to its end, into a hash unless that is nil.
+func drain(hash hash.Hash, b *body) error {
+	var to io.Writer = io.Discard
+	if hash != nil {
+		to = hash
+	}
+	_, err := io.CopyBuffer(struct{ io.Writer }{to}, b, make([]byte, readBytes))
+	if end := b.end(); end != nil {
+		return end
+	}
+	return err
 }
 
 func (s *Store) putParts(ctx context.Context, name string, src io.ReaderAt, size int64, crc32c uint32) (minio.UploadInfo, error) {
@@ -119,6 +150,7 @@ type part struct {
 	number    int // from 1
 	off, size int64
 	crc32c    uint32
+	sha256    string // in hexadecimal; empty if it is not needed
 }
 
 // divide reads the source to see that it is what it should be before anything is
@@ -131,6 +163,7 @@ func (s *Store) divide(ctx context.Context, src io.ReaderAt, size int64, crc32c 
 	sum := uint32(0)
 	for off := int64(0); off < size; off += partBytes {
 		p := part{number: len(parts) + 1, off: off, size: min(partBytes, size-off)}
+		hash := s.newHash()
 		for at := off; at < off+p.size; {
 			if err := ctx.Err(); err != nil {
 				return nil, err
@@ -145,8 +178,12 @@ func (s *Store) divide(ctx context.Context, src io.ReaderAt, size int64, crc32c 
 			}
 			p.crc32c = crc32.Update(p.crc32c, castagnoli, chunk)
 			sum = crc32.Update(sum, castagnoli, chunk)
+			if hash != nil {
+				hash.Write(chunk)
+			}
 			at += int64(n)
 		}
+		p.sha256 = hexOf(hash)
 		parts = append(parts, p)
 	}
 	if sum != crc32c {
@@ -191,7 +228,9 @@ func (s *Store) sendPart(ctx context.Context, name, id string, src io.ReaderAt, 
 	b := newBody(ctx, src, p.off, p.size, p.crc32c)
 	header := http.Header{}
 	header.Set(checksumHeader, encode(p.crc32c))
-	done, err := s.client.PutObjectPart(ctx, s.bucket, s.prefix+name, id, p.number, b, p.size, minio.PutObjectPartOptions{CustomHeader: header})
+	done, err := s.client.PutObjectPart(ctx, s.bucket, s.prefix+name, id, p.number, b, p.size, minio.PutObjectPartOptions{
+		CustomHeader: header, Sha256Hex: p.sha256, DisableContentSha256: true,
+	})
 	if err := b.end(); err != nil {
 		return minio.CompletePart{}, err
 	}

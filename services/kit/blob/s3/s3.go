@@ -6,6 +6,9 @@
 // memory does not grow with the object. Either way it becomes visible at once, or
 // not at all.
 //
+// Without TLS a request is signed with its payload, which is read once before it is
+// sent for that.
+//
 // The checksum goes with every request, for the server to compare with what it
 // received, and the server's answer has the checksum of what it stored. Where a
 // server answers without, the object is read back once.
@@ -83,6 +86,8 @@ type Store struct {
 	prefix    string
 	partBytes int64
 	retry     retry.Policy
+	// secure is that the server speaks TLS.
+	secure bool
 }
 
 var _ blob.Store = (*Store)(nil)
@@ -124,7 +129,7 @@ func New(o Options) (*Store, error) {
 	}
 	return &Store{
 		client: *client, transport: transport,
-		bucket: o.Bucket, prefix: o.Prefix, partBytes: o.PartBytes, retry: o.Retry,
+		bucket: o.Bucket, prefix: o.Prefix, partBytes: o.PartBytes, retry: o.Retry, secure: secure,
 	}, nil
 }
 

@@ -13,7 +13,7 @@ export PATH := $(TOOLS):$(PATH)
 
 # Tests that take minutes, or programs that a test run should not need, have
 # packages of their own and a target each.
-HEAVY    := integration/(chaos|interop|bench)($$|/)
+HEAVY    := integration/(chaos|interop|bench|cold)($$|/)
 FUZZTIME ?= 10s
 CHAOS_TIME ?= 60s
 BASE     ?= main
@@ -30,20 +30,20 @@ run: ## Start all services in one process, data under ./data (ARGS="--flag …" 
 	go run ./services/sluice/cmd/sluice serve --data-dir "$(DATA)" $(ARGS)
 
 .PHONY: image
-image: build bin/etcd ## Build the Docker images sluice and sluice-etcd of what was built here
+image: build bin/etcd bin/ca-certificates.crt ## Build the Docker images sluice and sluice-etcd of what was built here
 	DOCKER_BUILDKIT=1 docker build -f deploy/Dockerfile --build-arg BINARIES=prebuilt -t sluice .
 	DOCKER_BUILDKIT=1 docker build -f deploy/Dockerfile --build-arg BINARIES=prebuilt --target etcd -t sluice-etcd .
 
 .PHONY: up
-up: build ## Start the image in Docker (TELEMETRY=1: beside Prometheus and a trace viewer)
+up: build bin/ca-certificates.crt ## Start the image in Docker (TELEMETRY=1: beside Prometheus and a trace viewer)
 	BINARIES=prebuilt $(if $(TELEMETRY),OTLP_ENDPOINT=jaeger:4317) docker compose $(if $(TELEMETRY),--profile telemetry) up --build $(ARGS)
 
 .PHONY: up-cluster
-up-cluster: build bin/etcd ## Start a cluster in Docker: an etcd and two processes of each service
+up-cluster: build bin/etcd bin/ca-certificates.crt ## Start a cluster in Docker: an etcd and two processes of each service
 	BINARIES=prebuilt docker compose -f deploy/cluster.yaml up --build $(ARGS)
 
 .PHONY: try-images
-try-images: build bin/etcd ## Start images and clusters in Docker, kill and check them (installs what is missing, as root)
+try-images: build bin/etcd bin/ca-certificates.crt ## Start images and clusters in Docker, kill and check them (installs what is missing, as root)
 	deploy/try.sh
 
 .PHONY: demo
@@ -68,6 +68,10 @@ chaos: build $(TOOLS)/etcd ## Kill a real server at random moments under writers
 .PHONY: interop
 interop: build $(CACHE)/typescript/.installed $(CACHE)/python/.installed $(CACHE)/serializers/.installed ## Have foreign programs read and write (needs java and mvn)
 	SLUICE_BINARY=$(CURDIR)/bin/sluice go test -count 1 -timeout 30m -v $(ARGS) ./integration/interop/...
+
+.PHONY: cold
+cold: build $(TOOLS)/.versitygw ## Test cold storage on a real S3 server, also one that refuses, is slow or dies
+	SLUICE_BINARY=$(CURDIR)/bin/sluice go test -count 1 -timeout 30m -v $(ARGS) ./integration/cold/...
 
 .PHONY: bench
 bench: build ## Measure throughput and latency beside the bare disk and Apache Kafka (ARGS="-bench Engine")
@@ -138,10 +142,17 @@ $(eval $(call tool,protoc-gen-grpc-gateway,github.com/grpc-ecosystem/grpc-gatewa
 $(eval $(call tool,protoc-gen-openapiv2,github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-openapiv2,v2.33.0))
 $(eval $(call tool,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint,v2.15.0))
 $(eval $(call tool,gotestsum,gotest.tools/gotestsum,v1.13.0))
+# An S3 server, for `make cold`.
+$(eval $(call tool,versitygw,github.com/versity/versitygw/cmd/versitygw,v1.8.0))
 
 bin/etcd: $(TOOLS)/etcd
 	@mkdir -p bin
 	cp $< $@
+
+# Whom the images trust: as this machine does.
+bin/ca-certificates.crt:
+	@mkdir -p bin
+	cp $(firstword $(wildcard /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem)) $@
 
 # The etcd that tests of separate services run, in the version that we embed.
 $(TOOLS)/etcd: integration/go.mod

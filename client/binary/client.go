@@ -14,8 +14,9 @@ type Client struct {
 	options *options
 	// Has a value while nobody has the connection.
 	turn chan struct{}
-	// Closed by Close.
-	closed chan struct{}
+	// Ends with Close.
+	ctx    context.Context
+	cancel context.CancelFunc
 
 	// Of whoever has the turn.
 	session *session
@@ -30,7 +31,8 @@ func New(address string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{options: o, turn: make(chan struct{}, 1), closed: make(chan struct{})}
+	c := &Client{options: o, turn: make(chan struct{}, 1)}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.turn <- struct{}{}
 	return c, nil
 }
@@ -45,7 +47,11 @@ func (c *Client) Produce(ctx context.Context, p Produce) ([]Placed, error) {
 	if err != nil {
 		return nil, unknownProduce(&p, err)
 	}
-	return decodePlaced(answer, len(p.Records))
+	placed, err := decodePlaced(answer, len(p.Records))
+	if err != nil {
+		return nil, p.unknown(err)
+	}
+	return placed, nil
 }
 
 // Consume reads a partition.
@@ -66,16 +72,14 @@ func (c *Client) Ping(ctx context.Context) error {
 	return plain(err)
 }
 
-// Close closes the connection once the request under way has ended. Requests
+// Close closes the connection, and with it ends the request under way, which fails
+// with ErrClosed, or with an *OutcomeUnknownError if that is what it is. Requests
 // after it fail with ErrClosed.
 func (c *Client) Close() error {
-	select {
-	case <-c.closed:
-		return nil
-	case <-c.turn:
-	}
-	close(c.closed)
+	c.cancel()
+	<-c.turn
 	c.drop()
+	c.turn <- struct{}{}
 	return nil
 }
 
@@ -95,7 +99,10 @@ func plain(err error) error {
 
 func unknownProduce(p *Produce, err error) error {
 	if u, ok := errors.AsType[*unanswered](err); ok {
-		return &OutcomeUnknownError{Topic: p.Topic, Records: len(p.Records), Err: u.cause}
+		return p.unknown(u.cause)
+	}
+	if refused, ok := errors.AsType[*ServerError](err); ok && refused.ambiguous() {
+		return p.unknown(err)
 	}
 	return err
 }
@@ -105,38 +112,67 @@ func unknownProduce(p *Produce, err error) error {
 func (c *Client) do(ctx context.Context, op opcode, payload []byte, repeatable bool) ([]byte, error) {
 	select {
 	case <-c.turn:
-	case <-c.closed:
+	case <-c.ctx.Done():
 		return nil, ErrClosed
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 	defer func() { c.turn <- struct{}{} }()
+	// Not begun for somebody who does not wait anymore, nor after Close.
+	if err := c.over(ctx); err != nil {
+		return nil, err
+	}
+	asked := ctx
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.ctx, cancel)()
 	wait := newBackoff()
-	for attempt := 1; ; attempt++ {
-		err := c.ready(ctx)
-		if err != nil && (permanent(err) || attempt >= c.options.attempts || ctx.Err() != nil) {
-			return nil, connectError(c.options, err)
+	// Once it was sent, what follows does not tell what became of it.
+	sent := false
+	fail := func(err error) error {
+		if sent {
+			return &unanswered{err}
 		}
+		return err
+	}
+	for attempt := 1; ; attempt++ {
+		last := attempt >= c.options.attempts
+		err := c.ready(ctx)
 		if err == nil {
-			answer, err := c.exchange(ctx, op, payload)
+			var answer []byte
+			answer, err = c.exchange(ctx, op, payload)
 			if err == nil {
 				return answer, nil
 			}
 			if _, refused := errors.AsType[*ServerError](err); refused {
-				return nil, err
+				return nil, fail(err)
 			}
+			sent = true
 			c.drop()
-			if ctx.Err() != nil {
-				err = ctx.Err()
-			}
-			if !repeatable || errors.Is(err, ErrMalformed) || attempt >= c.options.attempts || ctx.Err() != nil {
-				return nil, &unanswered{err}
-			}
+			last = last || !repeatable || errors.Is(err, ErrMalformed)
+		} else {
+			last = last || permanent(err)
+			err = connectError(c.options, err)
+		}
+		if over := c.over(asked); over != nil {
+			return nil, fail(over)
+		}
+		if last {
+			return nil, fail(err)
 		}
 		if wait.wait(ctx) != nil {
-			return nil, ctx.Err()
+			return nil, fail(c.over(asked))
 		}
 	}
+}
+
+// over is why nobody waits anymore: the client was closed, or ctx ended. It is nil
+// while somebody does.
+func (c *Client) over(ctx context.Context) error {
+	if c.ctx.Err() != nil {
+		return ErrClosed
+	}
+	return ctx.Err()
 }
 
 func connectError(o *options, err error) error {
@@ -153,16 +189,14 @@ func permanent(err error) bool {
 	return refused || distrusted || errors.Is(err, ErrMalformed)
 }
 
-// pingAfter is how long a connection may have been idle and is still trusted: a
-// server may have hung up meanwhile, and what is sent then is lost without a word.
+// pingAfter is how long a connection may have been idle and is still trusted: what is
+// between client and server may have forgotten it without a word.
 const pingAfter = 30 * time.Second
 
 // ready sees to it that there is a connection.
 func (c *Client) ready(ctx context.Context) error {
-	if c.session != nil && time.Since(c.lastUse) > pingAfter {
-		if _, err := c.exchange(ctx, opPing, nil); err != nil {
-			c.drop()
-		}
+	if c.session != nil && !c.trusted(ctx) {
+		c.drop()
 	}
 	if c.session != nil {
 		return nil
@@ -171,6 +205,21 @@ func (c *Client) ready(ctx context.Context) error {
 	c.session, err = connect(ctx, c.options)
 	c.lastUse = time.Now()
 	return err
+}
+
+// trusted says whether the connection is as it was left: what is sent over one that
+// the server has closed is lost, and then nobody knows that it is.
+func (c *Client) trusted(ctx context.Context) bool {
+	if !c.session.quiet() {
+		return false
+	}
+	if time.Since(c.lastUse) <= pingAfter {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.options.connectTimeout)
+	defer cancel()
+	_, err := c.exchange(ctx, opPing, nil)
+	return err == nil
 }
 
 func (c *Client) exchange(ctx context.Context, op opcode, payload []byte) ([]byte, error) {
@@ -198,7 +247,7 @@ func (c *Client) exchange(ctx context.Context, op opcode, payload []byte) ([]byt
 func (r *response) answer(id uint32, op opcode) ([]byte, error) {
 	switch {
 	case r.op == opError && (r.id == id || r.id == 0):
-		return nil, &ServerError{string(r.payload)}
+		return nil, serverError(string(r.payload))
 	case r.id != id:
 		return nil, fmt.Errorf("%w: the answer to request %d, expected %d", ErrMalformed, r.id, id)
 	case r.op != op.response():

@@ -2,12 +2,14 @@ package binary_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -176,6 +178,8 @@ func TestMalformedAnswers(t *testing.T) {
 			onBoth(t, broken, func(t *testing.T, c requester, _ *server) {
 				_, err := c.Produce(t.Context(), one)
 				require.ErrorIs(t, err, binary.ErrMalformed)
+				var unknown *binary.OutcomeUnknownError
+				require.ErrorAs(t, err, &unknown, "it was sent")
 			})
 		})
 	}
@@ -251,6 +255,173 @@ func TestPipelinedKeepsOrderOverReconnects(t *testing.T) {
 		}
 	}
 	require.Equal(t, 50, next, arrived)
+}
+
+// What became of a produce that was sent is unknown, whatever keeps it from being
+// sent again.
+func TestTheFirstOfTwoMayHaveBeenWritten(t *testing.T) {
+	var unknown *binary.OutcomeUnknownError
+	onBoth(t, func() *server {
+		s := breaksOnce()
+		s.status, s.refusedFrom = 2, 2
+		return s
+	}, func(t *testing.T, c requester, _ *server) {
+		_, err := c.Produce(t.Context(), numbered(1))
+		require.ErrorAs(t, err, &unknown)
+		var refused *binary.HandshakeError
+		require.ErrorAs(t, err, &refused)
+	})
+	onBoth(t, func() *server {
+		return &server{answer: func(n int, id uint32, _ byte, _ []byte) []byte {
+			if n == 1 {
+				return nil
+			}
+			return frame(id, 0xff, []byte("no leader"))
+		}}
+	}, func(t *testing.T, c requester, _ *server) {
+		_, err := c.Produce(t.Context(), numbered(1))
+		require.ErrorAs(t, err, &unknown)
+		var refused *binary.ServerError
+		require.ErrorAs(t, err, &refused)
+		_, err = c.Produce(t.Context(), numbered(2))
+		require.ErrorAs(t, err, &refused)
+		require.NotErrorAs(t, err, &unknown, "it was sent once, and refused")
+	})
+}
+
+func TestServersThatDoNotKnow(t *testing.T) {
+	for message, known := range map[string]bool{
+		"no": true,
+		"the outcome is unknown: records of this request may or may not have been written to partition 0 of topic \"t\"": false,
+		"internal error (id 5f)":                                                      false,
+		"no leader (the records for 1 of 2 partitions were written)":                  false,
+		"no leader (the records for 1 of 2 partitions were written) (retry after 1s)": false,
+		"too many bytes of requests are under way (retry after 1s)":                   true,
+	} {
+		t.Run(message, func(t *testing.T) {
+			says := func() *server {
+				return &server{answer: func(_ int, id uint32, _ byte, _ []byte) []byte { return frame(id, 0xff, []byte(message)) }}
+			}
+			onBoth(t, says, func(t *testing.T, c requester, _ *server) {
+				_, err := c.Produce(t.Context(), one)
+				var refused *binary.ServerError
+				require.ErrorAs(t, err, &refused)
+				require.Equal(t, message, refused.Message)
+				want := time.Duration(0)
+				if strings.Contains(message, "retry") {
+					want = time.Second
+				}
+				require.Equal(t, want, refused.RetryAfter)
+				var unknown *binary.OutcomeUnknownError
+				require.Equal(t, !known, errors.As(err, &unknown))
+				_, err = c.Consume(t.Context(), binary.Consume{Topic: "t"})
+				require.ErrorAs(t, err, &refused)
+				require.NotErrorAs(t, err, &unknown, "a read has no outcome")
+			})
+		})
+	}
+}
+
+// A server that went away while nothing was asked of it costs no produce.
+func TestServerThatWentAwayBetweenRequests(t *testing.T) {
+	s := serve(t, &server{answer: func(_ int, id uint32, _ byte, _ []byte) []byte { return frame(id, 0x81, placed(0)) }})
+	c, err := binary.New(s.address)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close()) }()
+	for n := range 5 {
+		_, err := c.Produce(t.Context(), one)
+		require.NoError(t, err)
+		require.Equal(t, n+1, s.connections())
+		_, err = c.Produce(t.Context(), one)
+		require.NoError(t, err)
+		require.Equal(t, n+1, s.connections(), "a connection that is fine is kept")
+		s.hangUp()
+	}
+}
+
+// unreachable is a dialer that gets nowhere until it is told to stop.
+func unreachable(ctx context.Context, _, _ string) (net.Conn, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestCloseWithFullQueues(t *testing.T) {
+	p, err := binary.NewPipelined("nowhere:1", binary.WithDialer(unreachable), binary.WithInFlight(2))
+	require.NoError(t, err)
+	var futures []*binary.Future[[]binary.Placed]
+	for range 2 {
+		f, err := p.Send(t.Context(), one)
+		require.NoError(t, err)
+		futures = append(futures, f)
+	}
+	ended := make(chan error)
+	for range 3 {
+		go func() {
+			_, err := p.Send(t.Context(), one)
+			ended <- err
+		}()
+	}
+	require.NoError(t, p.Close())
+	require.NoError(t, p.Close())
+	for range 3 {
+		require.ErrorIs(t, <-ended, binary.ErrClosed)
+	}
+	for _, f := range futures {
+		_, err := f.Wait(t.Context())
+		require.ErrorIs(t, err, binary.ErrClosed)
+		var unknown *binary.OutcomeUnknownError
+		require.NotErrorAs(t, err, &unknown, "it was never sent")
+	}
+}
+
+// A server that reads no more holds nobody up who closes.
+func TestCloseWhileWriting(t *testing.T) {
+	silent := func() *server { return &server{silent: make(chan struct{}, 1)} }
+	onBoth(t, silent, func(t *testing.T, c requester, s *server) {
+		large := binary.Produce{Topic: "t", Records: []binary.Record{{Value: make([]byte, 32<<20)}}}
+		ended := make(chan error)
+		for range 2 {
+			go func() {
+				_, err := c.Produce(t.Context(), large)
+				ended <- err
+			}()
+		}
+		// The first has arrived, the second is on its way or waits for its turn.
+		<-s.silent
+		require.NoError(t, c.Close())
+		for range 2 {
+			require.ErrorIs(t, <-ended, binary.ErrClosed)
+		}
+	})
+}
+
+func TestProduceThatWasNotSentIsTakenBack(t *testing.T) {
+	dialing := make(chan struct{})
+	s := serve(t, &server{answer: func(_ int, id uint32, _ byte, payload []byte) []byte {
+		return frame(id, 0x81, placed(uint64(payload[len(payload)-13])))
+	}})
+	p, err := binary.NewPipelined(s.address, binary.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		select {
+		case <-dialing:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, p.Close()) }()
+	value := func(b byte) binary.Produce {
+		return binary.Produce{Topic: "t", Records: []binary.Record{{Value: []byte{b}}}}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = p.Produce(ctx, value(1))
+	require.Equal(t, context.Canceled, err)
+	require.Equal(t, context.Canceled, p.Ping(ctx))
+	close(dialing)
+	got, err := p.Produce(t.Context(), value(2))
+	require.NoError(t, err)
+	require.Equal(t, []binary.Placed{{Offset: 2}}, got)
 }
 
 func TestClose(t *testing.T) {

@@ -21,4 +21,18 @@
 // have been written or not, so it is sent again only if that cannot write it
 // twice: when it has a producer id and each of its records a sequence. Any other
 // fails with an [OutcomeUnknownError], and only the caller can know what to do.
+//
+// # Errors
+//
+// A produce that returns no error is on disk. One that returns an
+// [OutcomeUnknownError] may be, in whole or in part. Any other error says that
+// nothing of it was written:
+//
+//   - a [ServerError] is what the server refused, and when to try again;
+//   - a [HandshakeError] is a connection that the server refused, for its key as a
+//     rule: trying again does not help;
+//   - a [ConnectError] is that there is no connection, after several attempts;
+//   - [ErrInvalid], [ErrClosed] and the error of the context need no server.
+//
+// A context ends the wait for an answer, not the request once it was sent.
 package binary

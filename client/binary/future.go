@@ -1,6 +1,9 @@
 package binary
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // A Future is the answer to a request that was sent.
 type Future[T any] struct {
@@ -58,10 +61,22 @@ func (c *call) end(answer []byte, err error) {
 	close(c.done)
 }
 
-// lost ends a call that was sent and not answered.
-func (c *call) lost(cause error) {
-	if c.unknown != nil {
-		cause = c.unknown(cause)
+// answered ends a call with what the server said to it.
+func (c *call) answered(payload []byte, err error) {
+	refused, ok := errors.AsType[*ServerError](err)
+	if err != nil && (!ok || refused.ambiguous() || c.sent > 1) {
+		// Of what was sent twice, the first may have been written, whatever is said
+		// of the second.
+		err = c.ambiguous(err)
 	}
-	c.end(nil, cause)
+	c.end(payload, err)
+}
+
+// ambiguous is the error of a call that was sent, when nobody can tell what became
+// of it.
+func (c *call) ambiguous(cause error) error {
+	if c.unknown == nil {
+		return cause
+	}
+	return c.unknown(cause)
 }

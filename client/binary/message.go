@@ -103,6 +103,11 @@ func (p *Produce) repeatable() bool {
 	return true
 }
 
+// unknown is that nobody can tell what became of the request.
+func (p *Produce) unknown(cause error) error {
+	return &OutcomeUnknownError{Topic: p.Topic, Records: len(p.Records), Err: cause}
+}
+
 func (p *Produce) check() error {
 	if err := checkTopic(p.Topic); err != nil {
 		return err
@@ -117,6 +122,9 @@ func (p *Produce) check() error {
 		case r.Sequence.given && r.Sequence.number == noSequence:
 			return fmt.Errorf("%w: records[%d] has a sequence that stands for none", ErrInvalid, i)
 		}
+	}
+	if size := produceSize(p); size > maxLength-headSize {
+		return fmt.Errorf("%w: the request takes %d bytes, more than a frame can say", ErrInvalid, size)
 	}
 	return nil
 }

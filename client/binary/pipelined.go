@@ -61,19 +61,27 @@ func (p *Pipelined) Send(ctx context.Context, r Produce) (*Future[[]Placed], err
 	if err := r.check(); err != nil {
 		return nil, err
 	}
+	// The records are the caller's again.
 	topic, records := r.Topic, len(r.Records)
+	unknown := func(cause error) error {
+		return &OutcomeUnknownError{Topic: topic, Records: records, Err: cause}
+	}
 	c, err := p.take(ctx, &call{
 		op:         opProduce,
 		payload:    appendProduce(make([]byte, 0, produceSize(&r)), &r),
 		repeatable: r.repeatable(),
-		unknown: func(cause error) error {
-			return &OutcomeUnknownError{Topic: topic, Records: records, Err: cause}
-		},
+		unknown:    unknown,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Future[[]Placed]{c, func(payload []byte) ([]Placed, error) { return decodePlaced(payload, records) }}, nil
+	return &Future[[]Placed]{c, func(payload []byte) ([]Placed, error) {
+		placed, err := decodePlaced(payload, records)
+		if err != nil {
+			return nil, unknown(err)
+		}
+		return placed, nil
+	}}, nil
 }
 
 // Fetch sends a consume, as Send sends a produce.
@@ -88,18 +96,14 @@ func (p *Pipelined) Fetch(ctx context.Context, r Consume) (*Future[*Fetched], er
 	return &Future[*Fetched]{c, decodeFetched}, nil
 }
 
-// Produce sends records and waits. When ctx ends before the answer comes, the
-// outcome is unknown.
+// Produce sends records and waits. When ctx ends before they were sent they are not
+// sent anymore; when it ends before the answer comes, the outcome is unknown.
 func (p *Pipelined) Produce(ctx context.Context, r Produce) ([]Placed, error) {
 	f, err := p.Send(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	placed, err := f.Wait(ctx)
-	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return nil, f.call.unknown(err)
-	}
-	return placed, err
+	return await(ctx, p, f)
 }
 
 // Consume reads a partition.
@@ -108,7 +112,7 @@ func (p *Pipelined) Consume(ctx context.Context, r Consume) (*Fetched, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.Wait(ctx)
+	return await(ctx, p, f)
 }
 
 // Ping returns once the server has answered.
@@ -117,8 +121,52 @@ func (p *Pipelined) Ping(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = (&Future[struct{}]{c, func([]byte) (struct{}, error) { return struct{}{}, nil }}).Wait(ctx)
+	_, err = await(ctx, p, &Future[struct{}]{c, func([]byte) (struct{}, error) { return struct{}{}, nil }})
 	return err
+}
+
+// await waits for an answer. When ctx ends first, what was not sent is taken back.
+func await[T any](ctx context.Context, p *Pipelined, f *Future[T]) (T, error) {
+	select {
+	case <-f.call.done:
+	case <-ctx.Done():
+		var none T
+		switch p.takeBack(f.call, ctx.Err()) {
+		case takenBack:
+			return none, ctx.Err()
+		case underWay:
+			return none, f.call.ambiguous(ctx.Err())
+		}
+	}
+	return f.Wait(ctx)
+}
+
+// A recall is what comes of taking a call back.
+type recall int
+
+const (
+	takenBack recall = iota
+	underWay
+	answered
+)
+
+// takeBack ends a call that was not sent.
+func (p *Pipelined) takeBack(c *call, cause error) recall {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-c.done:
+		return answered
+	default:
+	}
+	at := slices.Index(p.mu.queue, c)
+	if at < 0 || c.sent > 0 {
+		return underWay
+	}
+	p.mu.queue = slices.Delete(p.mu.queue, at, at+1)
+	<-p.slots
+	c.end(nil, cause)
+	return takenBack
 }
 
 // Close closes the connection. Requests that are unanswered fail with ErrClosed,
@@ -317,20 +365,17 @@ func (p *Pipelined) receive(s *session) (answered bool, err error) {
 		if err != nil {
 			return answered, err
 		}
-		c, err := p.landed(s, r.id)
-		if err != nil {
-			return answered, err
-		}
+		c := p.landed(s, r.id)
 		if c == nil {
 			if r.op == opError && r.id == 0 {
-				return answered, &ServerError{string(r.payload)}
+				return answered, serverError(string(r.payload))
 			}
 			return answered, fmt.Errorf("%w: an answer to request %d, which nobody made", ErrMalformed, r.id)
 		}
 		answered = true
 		payload, err := r.answer(c.number, c.op)
 		<-p.slots
-		c.end(payload, err)
+		c.answered(payload, err)
 		if errors.Is(err, ErrMalformed) {
 			return answered, err
 		}
@@ -338,7 +383,7 @@ func (p *Pipelined) receive(s *session) (answered bool, err error) {
 }
 
 // landed takes a call out of those that wait, nil when there is none of the id.
-func (p *Pipelined) landed(s *session, id uint32) (*call, error) {
+func (p *Pipelined) landed(s *session, id uint32) *call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.mu.flying[id]
@@ -347,7 +392,10 @@ func (p *Pipelined) landed(s *session, id uint32) (*call, error) {
 	if len(p.mu.flying) > 0 {
 		deadline = time.Now().Add(p.options.requestTimeout)
 	}
-	return c, s.conn.SetReadDeadline(deadline)
+	// On a connection that was closed meanwhile it fails, and the next read will: this
+	// answer is there.
+	_ = s.conn.SetReadDeadline(deadline)
+	return c
 }
 
 // requeue puts what was sent and not answered back before what was not sent, and
@@ -391,7 +439,7 @@ func (p *Pipelined) endAll(calls []*call, cause error) {
 	for _, c := range calls {
 		<-p.slots
 		if c.sent > 0 {
-			c.lost(cause)
+			c.end(nil, c.ambiguous(cause))
 		} else {
 			c.end(nil, cause)
 		}

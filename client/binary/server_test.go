@@ -3,6 +3,7 @@ package binary_test
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/tls"
 	"encoding/binary"
 	"io"
 	"net"
@@ -20,9 +21,13 @@ type server struct {
 	// The features that handshakes accept and the status that they end with.
 	features uint32
 	status   byte
+	// The status is that of connections from this one on; 0 is all.
+	refusedFrom int
 	// answer is called for each frame, by one goroutine a connection; nil bytes
 	// hang up.
 	answer func(connection int, id uint32, op byte, payload []byte) []byte
+	// Spoken with clients unless it is nil.
+	tls *tls.Config
 	// Gets a value for each frame, none of which is answered, unless it is nil.
 	silent chan struct{}
 
@@ -50,6 +55,10 @@ func serve(tb testing.TB, s *server) *server {
 			s.mu.Unlock()
 			all.Go(func() {
 				defer conn.Close()
+				if s.tls != nil {
+					s.connection(n, tls.Server(conn, s.tls))
+					return
+				}
 				s.connection(n, conn)
 			})
 		}
@@ -83,6 +92,10 @@ func (s *server) connection(n int, conn net.Conn) {
 	if _, err := io.ReadFull(conn, head); err != nil {
 		return
 	}
+	if string(head[:4]) != "ES01" {
+		_, _ = conn.Write([]byte("ES01\x01\x00\x00\x00\x00\x00\x00\x00\x00"))
+		return
+	}
 	token := make([]byte, binary.BigEndian.Uint32(head[8:]))
 	if _, err := io.ReadFull(conn, token); err != nil {
 		return
@@ -90,15 +103,18 @@ func (s *server) connection(n int, conn net.Conn) {
 	s.mu.Lock()
 	s.hello = append(head, token...)
 	s.mu.Unlock()
-	message := ""
-	if s.status != 0 {
+	message, status := "", s.status
+	if n < s.refusedFrom {
+		status = 0
+	}
+	if status != 0 {
 		message = "because"
 	}
 	features := binary.BigEndian.Uint32(head[4:]) & s.features
-	reply := append([]byte("ES01"), s.status)
+	reply := append([]byte("ES01"), status)
 	reply = binary.BigEndian.AppendUint32(reply, features)
 	reply = binary.BigEndian.AppendUint32(reply, uint32(len(message)))
-	if _, err := conn.Write(append(reply, message...)); err != nil || s.status != 0 {
+	if _, err := conn.Write(append(reply, message...)); err != nil || status != 0 {
 		return
 	}
 	for {

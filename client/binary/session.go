@@ -17,7 +17,9 @@ import (
 // A session is one connection after its handshake. One goroutine may write it
 // and one read it.
 type session struct {
-	conn     net.Conn
+	conn net.Conn
+	// What is below TLS; conn itself without.
+	socket   net.Conn
 	gzip     bool
 	maxFrame int
 
@@ -44,6 +46,7 @@ func connect(ctx context.Context, o *options) (_ *session, err error) {
 	if err != nil {
 		return nil, err
 	}
+	socket := conn
 	if o.tls != nil {
 		conn = tls.Client(conn, o.tls)
 	}
@@ -69,6 +72,7 @@ func connect(ctx context.Context, o *options) (_ *session, err error) {
 	}
 	s := &session{
 		conn:     conn,
+		socket:   socket,
 		maxFrame: o.maxFrame,
 		in:       bufio.NewReaderSize(conn, readBuffer),
 		out:      bufio.NewWriterSize(conn, writeBuffer),
@@ -77,7 +81,7 @@ func connect(ctx context.Context, o *options) (_ *session, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.gzip = accepted&featureGzip != 0
+	s.gzip = accepted&features&featureGzip != 0
 	return s, nil
 }
 
@@ -107,8 +111,8 @@ func readReply(r io.Reader) (uint32, error) {
 	return binary.BigEndian.Uint32(head[5:]), nil
 }
 
-// interrupt has reads and writes of a connection fail when ctx ends. The
-// returned function ends that, and clears the deadline unless ctx has ended.
+// interrupt has reads and writes of a connection fail when ctx ends. The returned
+// function ends that; a deadline that was set stays.
 func interrupt(ctx context.Context, conn net.Conn) func() {
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

@@ -1,7 +1,6 @@
 package binary_test
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -9,7 +8,6 @@ import (
 	"crypto/x509"
 	"math/big"
 	"net"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,48 +16,73 @@ import (
 	"github.com/sluiceio/sluice/client/binary"
 )
 
-// Whom the client does not trust it does not ask again: the certificate would be the
-// same.
-func TestADistrustedServerIsNotAskedAgain(t *testing.T) {
+// identity returns the config of a server on this machine, and who vouches for it.
+func identity(t *testing.T) (*tls.Config, *x509.CertPool) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		NotAfter:     time.Now().Add(time.Hour),
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA:         true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	require.NoError(t, err)
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{certificate}, PrivateKey: key}}})
+	leaf, err := x509.ParseCertificate(der)
 	require.NoError(t, err)
-	accepting := make(chan struct{})
-	go func() {
-		defer close(accepting)
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			_ = conn.(*tls.Conn).Handshake() // the client refuses
-			conn.Close()
+	pool := x509.NewCertPool()
+	pool.AddCert(leaf)
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}, pool
+}
+
+func TestTLS(t *testing.T) {
+	config, pool := identity(t)
+	s := serve(t, &server{tls: config, features: 1, answer: func(_ int, id uint32, op byte, _ []byte) []byte {
+		if op == 0x01 {
+			return frame(id, 0x81, zip(placed(7)))
 		}
-	}()
-	defer func() {
-		require.NoError(t, listener.Close())
-		<-accepting
-	}()
-
-	var dials atomic.Int32
-	dial := binary.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-		dials.Add(1)
-		return (&net.Dialer{}).DialContext(ctx, network, address)
-	})
-	var distrusted *tls.CertificateVerificationError
-	single, err := binary.New(listener.Addr().String(), dial, binary.WithTLS(nil))
+		return frame(id, op|0x80, nil)
+	}})
+	c, err := binary.New(s.address, binary.WithTLS(&tls.Config{RootCAs: pool}), binary.WithGzip())
 	require.NoError(t, err)
-	require.ErrorAs(t, single.Ping(t.Context()), &distrusted)
-	require.NoError(t, single.Close())
-	require.EqualValues(t, 1, dials.Load())
-
-	pipelined, err := binary.NewPipelined(listener.Addr().String(), dial, binary.WithTLS(nil))
+	p, err := binary.NewPipelined(s.address, binary.WithTLS(&tls.Config{RootCAs: pool}), binary.WithGzip())
 	require.NoError(t, err)
-	require.ErrorAs(t, pipelined.Ping(t.Context()), &distrusted)
-	require.NoError(t, pipelined.Close())
-	require.EqualValues(t, 2, dials.Load())
+	for n, c := range []requester{c, p} {
+		for range 3 {
+			got, err := c.Produce(t.Context(), one)
+			require.NoError(t, err)
+			require.Equal(t, []binary.Placed{{Offset: 7}}, got)
+			require.Equal(t, n+1, s.connections(), "a connection that is fine is kept")
+		}
+	}
+	require.NoError(t, p.Close())
+	s.hangUp()
+	_, err = c.Produce(t.Context(), one)
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+}
+
+// Who speaks TLS on one side only is told so, and nothing was sent.
+func TestTLSOnOneSideOnly(t *testing.T) {
+	config, _ := identity(t)
+	secured := serve(t, &server{tls: config})
+	plain := serve(t, &server{})
+	for address, options := range map[string][]binary.Option{
+		plain.address:   {binary.WithAttempts(2), binary.WithTLS(nil)},
+		secured.address: {binary.WithAttempts(2)},
+	} {
+		c, err := binary.New(address, options...)
+		require.NoError(t, err)
+		_, err = c.Produce(t.Context(), one)
+		var unreachable *binary.ConnectError
+		require.ErrorAs(t, err, &unreachable)
+		require.NoError(t, c.Close())
+	}
+	// Nor is a certificate that nobody vouches for taken.
+	c, err := binary.New(secured.address, binary.WithAttempts(1), binary.WithTLS(nil))
+	require.NoError(t, err)
+	var unknown x509.UnknownAuthorityError
+	require.ErrorAs(t, c.Ping(t.Context()), &unknown)
+	require.NoError(t, c.Close())
 }

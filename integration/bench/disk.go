@@ -11,17 +11,23 @@ import (
 // diskSize is the usual size of a bareDisk's file.
 const diskSize = 64 << 20
 
+// segmentBytes is where one that grows begins again: the size of a segment.
+const segmentBytes = 1 << 30
+
 // maxVec is how many buffers one pwritev takes (IOV_MAX).
 const maxVec = 1024
 
 // bareDisk is the least that a log with group commit does: one goroutine writes
 // all that waits with one write, syncs it with one fdatasync and tells everybody.
-// The file is full of zeros from the start, so a sync touches data alone.
+// The file is full of zeros from the start, so a sync touches data alone; or it
+// is empty and grows, which is what a log does with batches so large that zeros
+// ahead of them would double what is written.
 type bareDisk struct {
-	file *os.File
-	size int64
-	at   int64 // of the next write, which begins again at 0 where it would not fit
-	done chan struct{}
+	file  *os.File
+	size  int64
+	grows bool
+	at    int64 // of the next write, which begins again at 0 where it would not fit
+	done  chan struct{}
 
 	mu struct {
 		sync.Mutex
@@ -36,13 +42,13 @@ type diskWrite struct {
 	err   chan error
 }
 
-func newBareDisk(path string, size int64) (*bareDisk, error) {
+func newBareDisk(path string, size int64, grows bool) (*bareDisk, error) {
 	file, err := os.Create(path)
 	if err != nil {
 		return nil, err
 	}
 	zeros := make([]byte, 1<<20)
-	for at := int64(0); at < size; at += int64(len(zeros)) {
+	for at := int64(0); at < size && !grows; at += int64(len(zeros)) {
 		if _, err := file.WriteAt(zeros, at); err != nil {
 			return nil, errors.Join(err, file.Close())
 		}
@@ -50,7 +56,7 @@ func newBareDisk(path string, size int64) (*bareDisk, error) {
 	if err := file.Sync(); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	d := &bareDisk{file: file, size: size, done: make(chan struct{}), wake: make(chan struct{}, 1)}
+	d := &bareDisk{file: file, size: size, grows: grows, done: make(chan struct{}), wake: make(chan struct{}, 1)}
 	go d.run()
 	return d, nil
 }
@@ -102,6 +108,11 @@ func (d *bareDisk) flush(vec [][]byte) error {
 		}
 		if d.at+int64(size) > d.size {
 			d.at = 0
+			if d.grows {
+				if err := d.file.Truncate(0); err != nil {
+					return err
+				}
+			}
 		}
 		n, err := unix.Pwritev(int(d.file.Fd()), part, d.at)
 		if err == nil && n < size {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"testing"
 	"time"
 
@@ -70,12 +69,11 @@ func (e *engine) partition(number int32) *storagev1.Partition {
 	return &storagev1.Partition{TopicId: e.topic[:], Partition: number}
 }
 
-// append returns when a batch is on disk. The node takes over the bytes that it
-// gets, so it gets a copy.
+// append returns when a batch is on disk.
 func (e *engine) append(ctx context.Context, partition int32, batch []byte) error {
 	response, err := e.log.Append(ctx, &storagev1.AppendRequest{
 		Origin:  storagev1.Origin_ORIGIN_CLIENT,
-		Appends: []*storagev1.AppendRequest_PartitionAppend{{Partition: e.partition(partition), Batches: slices.Clone(batch)}},
+		Appends: []*storagev1.AppendRequest_PartitionAppend{{Partition: e.partition(partition), Batches: batch}},
 	})
 	if err != nil {
 		return err

@@ -6,9 +6,12 @@ import (
 	"testing"
 
 	"github.com/sluiceio/sluice/integration/cluster"
+	"github.com/sluiceio/sluice/services/kit/headroom"
 )
 
 func TestMain(m *testing.M) {
+	// As the process has it that the engine is a part of.
+	headroom.Keep(headroom.OfService)
 	status := cluster.Main(m)
 	if text := results.Markdown(); text != "" {
 		fmt.Printf("\n%s\n", text)

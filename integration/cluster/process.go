@@ -29,7 +29,7 @@ func NewProcess(t testing.TB, o Options) *Process {
 	if o.DataDir == "" {
 		o.DataDir = filepath.Join(t.TempDir(), "data")
 	}
-	p := &Process{program: program{binary: Binary(t)}, doors: newDoors(t, o), dataDir: o.DataDir}
+	p := &Process{program: program{binary: Binary(t), env: o.Env}, doors: newDoors(t, o), dataDir: o.DataDir}
 	p.args = append([]string{"serve"}, serveFlags(p, o)...)
 	own(t, p)
 	return p

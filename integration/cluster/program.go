@@ -20,7 +20,9 @@ const stopPatience = time.Minute
 type program struct {
 	binary string
 	args   []string
-	log    tail
+	// env are variables that it has beside the test's own.
+	env []string
+	log tail
 	// Nil while nothing runs.
 	running *child.Process
 }
@@ -34,7 +36,7 @@ func (p *program) launch(stdout io.Writer) error {
 		return errRuns
 	}
 	command := exec.Command(p.binary, p.args...)
-	command.Env = foreignEnv()
+	command.Env = append(foreignEnv(), p.env...)
 	command.Stdout, command.Stderr = stdout, &p.log
 	running, err := child.Start(command)
 	if err != nil {

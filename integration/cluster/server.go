@@ -43,6 +43,8 @@ type Options struct {
 	Binary bool
 	// DataDir is a folder of the test's own if empty.
 	DataDir string
+	// Env are variables (NAME=value) that a process has beside the test's own.
+	Env []string
 }
 
 // Kinds are the kinds of server that must behave alike.

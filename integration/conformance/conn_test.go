@@ -92,6 +92,14 @@ const (
 // ask sends a request and returns its id.
 func (c *conn) ask(op byte, payload []byte) uint32 {
 	c.t.Helper()
+	b := c.frame(op, payload)
+	c.write(b)
+	return c.last
+}
+
+// frame is the next request, to be sent.
+func (c *conn) frame(op byte, payload []byte) []byte {
+	c.t.Helper()
 	c.last += 7
 	if c.gzip {
 		var out bytes.Buffer
@@ -103,8 +111,7 @@ func (c *conn) ask(op byte, payload []byte) uint32 {
 	}
 	b := be32(nil, uint32(5+len(payload)))
 	b = append(be32(b, c.last), op)
-	c.write(append(b, payload...))
-	return c.last
+	return append(b, payload...)
 }
 
 type answer struct {
@@ -194,13 +201,8 @@ type placed struct {
 
 func (c *conn) produce(topic, producer string, records ...record) []placed {
 	c.t.Helper()
-	b := c.call(opProduce, produce(topic, producer, records...), opProduce|0x80)
-	require.Equal(c.t, uint32(len(records)), binary.BigEndian.Uint32(b))
-	require.Len(c.t, b, 4+13*len(records))
-	var all []placed
-	for b = b[4:]; len(b) > 0; b = b[13:] {
-		all = append(all, placed{binary.BigEndian.Uint32(b), binary.BigEndian.Uint64(b[4:]), b[12]})
-	}
+	all := placedIn(c.t, c.call(opProduce, produce(topic, producer, records...), opProduce|0x80))
+	require.Len(c.t, all, len(records))
 	return all
 }
 

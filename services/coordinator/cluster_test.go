@@ -131,6 +131,7 @@ func TestATopicOfTenThousandPartitions(t *testing.T) {
 	w.until(func() bool { return w.topic(coordinator.ShardTopic) != nil })
 	started := time.Now()
 	topic := p.create("large", 10_000)
+	require.EqualValues(t, 2, c.count("/sluice/topics/"), "a row a topic, however many partitions")
 	w.until(func() bool { return len(w.leaders[string(topic.Id)]) == 10_000 })
 	require.Less(t, time.Since(started), 5*time.Second)
 	messages := w.messages

@@ -51,17 +51,17 @@ type Config struct {
 
 // RegisterFlags adds the configuration to a flag set and sets the defaults.
 func (c *Config) RegisterFlags(fs *pflag.FlagSet) {
-	fs.IntVar(&c.ReplicationFactor, "default-replication-factor", 1, "Replicas of topics that name no number.")
-	fs.Int32Var(&c.Shards, "coord-shards", 16, "Shards over which groups are spread; fixed at a cluster's first start.")
-	fs.DurationVar(&c.NodeTimeout, "coord-node-timeout", 10*time.Second, "Limit on one call to a storage node when topics are made and deleted.")
-	fs.DurationVar(&c.ShardAppendTimeout, "coord-append-timeout", 10*time.Second, "Limit on one write of a shard.")
-	fs.DurationVar(&c.ShardLoadTimeout, "coord-load-timeout", 10*time.Second, "Limit on loading a shard without progress.")
-	fs.IntVar(&c.ShardMaxQueued, "coord-max-queued", 10_000, "Requests that may wait for one shard.")
-	fs.IntVar(&c.ShardMaxBatchBytes, "coord-max-batch-bytes", 1<<20, "Bytes of the records of one request to a shard.")
-	fs.DurationVar(&c.MemberTimeout, "coord-member-timeout", 30*time.Second, "How long a member of a group may miss its heartbeats.")
-	fs.DurationVar(&c.ExpireInterval, "coord-expire-interval", time.Second, "How often members that missed their heartbeats are looked for.")
-	fs.IntVar(&c.MaxMembers, "coord-max-members", 5000, "Members that one group may have.")
-	fs.IntVar(&c.MaxGroups, "coord-max-groups", 50_000, "Groups that one shard may have.")
+	fs.IntVar(&c.ReplicationFactor, "default-replication-factor", 1, "replicas of topics that name no number")
+	fs.Int32Var(&c.Shards, "coord-shards", 16, "shards over which groups are spread; fixed at a cluster's first start")
+	fs.DurationVar(&c.NodeTimeout, "coord-node-timeout", 10*time.Second, "limit on one call to a storage node when topics are made and deleted")
+	fs.DurationVar(&c.ShardAppendTimeout, "coord-append-timeout", 10*time.Second, "limit on one write of a shard")
+	fs.DurationVar(&c.ShardLoadTimeout, "coord-load-timeout", 10*time.Second, "limit on loading a shard without progress")
+	fs.IntVar(&c.ShardMaxQueued, "coord-max-queued", 10_000, "requests that may wait for one shard")
+	fs.IntVar(&c.ShardMaxBatchBytes, "coord-max-batch-bytes", 1<<20, "bytes of the records of one request to a shard")
+	fs.DurationVar(&c.MemberTimeout, "coord-member-timeout", 30*time.Second, "how long a member of a group may miss its heartbeats")
+	fs.DurationVar(&c.ExpireInterval, "coord-expire-interval", time.Second, "how often members that missed their heartbeats are looked for")
+	fs.IntVar(&c.MaxMembers, "coord-max-members", 5000, "members that one group may have")
+	fs.IntVar(&c.MaxGroups, "coord-max-groups", 50_000, "groups that one shard may have")
 }
 
 // maxBatchBytes keeps two requests' records, which may share a batch, below
@@ -76,17 +76,17 @@ func (c *Config) Validate() error {
 			faults = append(faults, fmt.Errorf(format, args...))
 		}
 	}
-	check(c.ReplicationFactor >= 1, "default-replication-factor must be at least 1, not %d", c.ReplicationFactor)
-	check(c.Shards >= 1 && c.Shards <= meta.MaxPartitions, "coord-shards must be 1 to %d, not %d", meta.MaxPartitions, c.Shards)
-	check(c.NodeTimeout > 0, "coord-node-timeout must be more than 0, not %s", c.NodeTimeout)
-	check(c.ShardAppendTimeout > 0, "coord-append-timeout must be more than 0, not %s", c.ShardAppendTimeout)
-	check(c.ShardLoadTimeout > 0, "coord-load-timeout must be more than 0, not %s", c.ShardLoadTimeout)
-	check(c.ShardMaxQueued >= 1, "coord-max-queued must be at least 1, not %d", c.ShardMaxQueued)
+	check(c.ReplicationFactor >= 1, "--default-replication-factor must be at least 1, got %d", c.ReplicationFactor)
+	check(c.Shards >= 1 && c.Shards <= meta.MaxPartitions, "--coord-shards must be 1 to %d, got %d", meta.MaxPartitions, c.Shards)
+	check(c.NodeTimeout > 0, "--coord-node-timeout must be more than 0, got %s", c.NodeTimeout)
+	check(c.ShardAppendTimeout > 0, "--coord-append-timeout must be more than 0, got %s", c.ShardAppendTimeout)
+	check(c.ShardLoadTimeout > 0, "--coord-load-timeout must be more than 0, got %s", c.ShardLoadTimeout)
+	check(c.ShardMaxQueued >= 1, "--coord-max-queued must be at least 1, got %d", c.ShardMaxQueued)
 	check(c.ShardMaxBatchBytes >= 16<<10 && c.ShardMaxBatchBytes <= maxBatchBytes,
-		"coord-max-batch-bytes must be %d to %d, not %d", 16<<10, maxBatchBytes, c.ShardMaxBatchBytes)
-	check(c.MemberTimeout > 0, "coord-member-timeout must be more than 0, not %s", c.MemberTimeout)
-	check(c.ExpireInterval > 0, "coord-expire-interval must be more than 0, not %s", c.ExpireInterval)
-	check(c.MaxMembers >= 1, "coord-max-members must be at least 1, not %d", c.MaxMembers)
-	check(c.MaxGroups >= 1, "coord-max-groups must be at least 1, not %d", c.MaxGroups)
+		"--coord-max-batch-bytes must be %d to %d, got %d", 16<<10, maxBatchBytes, c.ShardMaxBatchBytes)
+	check(c.MemberTimeout > 0, "--coord-member-timeout must be more than 0, got %s", c.MemberTimeout)
+	check(c.ExpireInterval > 0, "--coord-expire-interval must be more than 0, got %s", c.ExpireInterval)
+	check(c.MaxMembers >= 1, "--coord-max-members must be at least 1, got %d", c.MaxMembers)
+	check(c.MaxGroups >= 1, "--coord-max-groups must be at least 1, got %d", c.MaxGroups)
 	return errors.Join(faults...)
 }

@@ -84,6 +84,10 @@ func NodeRegistration(row *persistv1.NodeRow) (key string, value []byte, err err
 // NodeKey is the key of a node's row in etcd.
 func NodeKey(id string) string { return rows.NodeKey(id) }
 
+// ForgottenNodeKey is the key that keeps a node out of the cluster that was given
+// up; it goes to lease.Config.Bar.
+func ForgottenNodeKey(id string) string { return rows.ForgottenKey(id) }
+
 // Service is a coordinator.
 type Service struct {
 	deps    Deps

@@ -289,6 +289,81 @@ func TestCreationWithANodeDownLeavesNothing(t *testing.T) {
 	eventually(t, func() bool { return c.count("/sluice/deleting/") == 0 })
 }
 
+// A placement whose caller has given up may arrive after the removal that was
+// decided since.
+func TestPlacementThatComesLateLeavesNothing(t *testing.T) {
+	c := newCluster(t)
+	cfg := config()
+	cfg.NodeTimeout = 200 * time.Millisecond
+	p := c.startWith(cfg, "a", "coordinator")
+	s := c.start("s", "storage")
+	p.create("before", 1)
+	eventually(t, func() bool { return s.storage.Topics()[coordinator.ShardTopic] != nil })
+	s.storage.HoldNext()
+	_, err := p.metadata.CreateTopic(t.Context(), &coordinatorv1.CreateTopicRequest{Name: "orders", Partitions: 2})
+	require.ErrorIs(t, err, peer.ErrNodeAway)
+	eventually(t, func() bool { return c.count("/sluice/deleting/") == 0 })
+	require.Len(t, s.storage.Removed(), 1)
+	c.storage.Deliver()
+	require.NotContains(t, s.storage.Topics(), "orders")
+	p.create("orders", 2)
+	require.Contains(t, s.storage.Topics(), "orders")
+}
+
+// A node that is registered and does not answer owes the removal of what it was
+// last to place. It gets nothing more, so tries over and over, also those for the
+// topic of the shards, leave no row each.
+func TestTriesThatFailLeaveOneRow(t *testing.T) {
+	c := newCluster(t)
+	s := c.start("s", "storage")
+	s.storage.SetDown(true)
+	p := c.start("a", "coordinator")
+	eventually(t, func() bool { return c.count("/sluice/deleting/") > 0 })
+	for range 20 {
+		_, err := p.metadata.CreateTopic(t.Context(), &coordinatorv1.CreateTopicRequest{Name: "orders", Partitions: 2})
+		require.ErrorIs(t, err, peer.ErrNodeAway)
+	}
+	require.LessOrEqual(t, c.count("/sluice/deleting/"), int64(2))
+	s.storage.SetDown(false)
+	eventually(t, func() bool {
+		return c.count("/sluice/deleting/") == 0 && s.storage.Topics()[coordinator.ShardTopic] != nil
+	})
+	p.create("orders", 2)
+}
+
+// A topic that is being made, and was changed meanwhile, is somebody's: it is not
+// taken back, and its node is not told to remove it.
+func TestTopicThatWasChangedIsNotTakenBack(t *testing.T) {
+	c := newCluster(t)
+	p := c.start("a", "coordinator")
+	s := c.start("s", "storage")
+	p.create("before", 1)
+	release := s.storage.HoldNext()
+	defer release()
+	ctx, giveUp := context.WithCancel(t.Context())
+	failed := make(chan error, 1)
+	go func() {
+		_, err := p.metadata.CreateTopic(ctx, &coordinatorv1.CreateTopicRequest{Name: "orders", Partitions: 2})
+		failed <- err
+	}()
+	eventually(t, func() bool { return c.count("/sluice/topics/orders") == 1 })
+	changed, stop := context.WithCancel(t.Context())
+	go func() {
+		eventually(t, func() bool {
+			resp, err := p.metadata.DescribeTopic(t.Context(), &coordinatorv1.DescribeTopicRequest{Name: "orders"})
+			return err == nil && resp.Topic.Config["retention.ms"] == "5"
+		})
+		stop() // the node does not answer
+	}()
+	_, _ = p.metadata.UpdateTopicConfig(changed, &coordinatorv1.UpdateTopicConfigRequest{Name: "orders", Set: map[string]string{"retention.ms": "5"}})
+	giveUp()
+	require.Error(t, <-failed)
+	release()
+	eventually(t, func() bool { return s.storage.Topics()["orders"].GetConfig()["retention.ms"] == "5" })
+	require.EqualValues(t, 1, c.count("/sluice/topics/orders"))
+	require.Empty(t, s.storage.Removed())
+}
+
 func (c *cluster) count(prefix string) int64 {
 	resp, err := c.etcd.Get(c.t.Context(), prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
 	require.NoError(c.t, err)
@@ -421,15 +496,21 @@ func TestAnyCoordinatorTakesChanges(t *testing.T) {
 func TestOffsetsOfADeletedTopicGo(t *testing.T) {
 	c := newCluster(t)
 	p := c.start("a", "coordinator", "storage")
-	topic := p.create("orders", 1)
-	retry(t, func() error { return p.commit("g", &coordinatorv1.CommittedOffset{TopicId: topic.Id, Offset: 7}) })
+	topic, kept := p.create("orders", 1), p.create("kept", 1)
+	retry(t, func() error {
+		return p.commit("g", &coordinatorv1.CommittedOffset{TopicId: topic.Id, Offset: 7}, &coordinatorv1.CommittedOffset{TopicId: kept.Id, Offset: 8})
+	})
 	_, err := p.metadata.DeleteTopic(t.Context(), &coordinatorv1.DeleteTopicRequest{Name: "orders"})
 	require.NoError(t, err)
 	eventually(t, func() bool {
 		got, err := p.fetch("g")
 		require.NoError(t, err)
-		return len(got) == 0
+		return len(got) == 1
 	})
+	got, err := p.fetch("g")
+	require.NoError(t, err)
+	require.Equal(t, kept.Id, got[0].TopicId, "those of other topics stay")
+	require.EqualValues(t, -1, got[0].ExpireTimeMs, "for good")
 }
 
 func TestRestartIsReadyAtOnce(t *testing.T) {

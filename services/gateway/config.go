@@ -38,9 +38,11 @@ type Config struct {
 
 	// MaxRequestBodyBytes limits the body of one request.
 	MaxRequestBodyBytes int64
-	// MaxInflightBodyBytes limits the bodies of all requests under way. A request
-	// takes up to three times its body in memory: the body, its records, and the
-	// batches made of them. More requests wait, and after two seconds get 503.
+	// MaxInflightBodyBytes limits the bodies of all requests under way, and apart
+	// from them those of all answers that clients have not taken. A request takes up
+	// to three times its body in memory: the body, its records, and the batches made
+	// of them; so does an answer until it is encoded. More requests wait, and after
+	// two seconds get 503.
 	MaxInflightBodyBytes int64
 	// MaxRecordBytes limits key and value of one record together.
 	MaxRecordBytes int
@@ -51,7 +53,7 @@ type Config struct {
 	MaxFetchBytes int
 
 	// BinaryMaxConnectionsPerIP limits the connections of one address to the
-	// binary protocol; 0 is without limit. An idle one takes some 10 KiB.
+	// binary protocol; 0 is without limit. An idle one takes some 8 KiB.
 	BinaryMaxConnectionsPerIP int
 	// BinaryIdleTimeout ends a connection of the binary protocol on which nothing
 	// happens.
@@ -86,7 +88,7 @@ func (c *Config) RegisterFlags(fs *pflag.FlagSet) {
 		"`name` of this machine that requests may be sent to while callers need no key, beside localhost and the bound one (repeatable)")
 	fs.StringArrayVar(&c.CORSOrigins, "cors-origin", nil, "`origin` whose web pages may use the HTTP API, such as https://ui.example (repeatable)")
 	fs.Int64Var(&c.MaxRequestBodyBytes, "max-request-body-bytes", 10<<20, "most `bytes` of one request's body")
-	fs.Int64Var(&c.MaxInflightBodyBytes, "max-inflight-body-bytes", 256<<20, "most `bytes` of the bodies of all requests under way")
+	fs.Int64Var(&c.MaxInflightBodyBytes, "max-inflight-body-bytes", 256<<20, "most `bytes` of the bodies of all requests under way, and as many of answers")
 	fs.IntVar(&c.MaxRecordBytes, "max-record-bytes", 8<<20, "most `bytes` of one record's key and value")
 	fs.IntVar(&c.MaxFetchRecords, "max-fetch-records", 10_000, "most `records` that one request reads")
 	fs.IntVar(&c.MaxFetchBytes, "max-fetch-bytes", 8<<20, "most `bytes` of keys and values that one request reads")
@@ -146,6 +148,9 @@ func (c *Config) Validate() error {
 	}
 	if c.MaxInflightBodyBytes <= c.MaxRequestBodyBytes {
 		fault("--max-inflight-body-bytes %d must be more than --max-request-body-bytes %d", c.MaxInflightBodyBytes, c.MaxRequestBodyBytes)
+	}
+	if c.MaxInflightBodyBytes < int64(c.MaxFetchBytes) {
+		fault("--max-inflight-body-bytes %d must be at least --max-fetch-bytes %d", c.MaxInflightBodyBytes, c.MaxFetchBytes)
 	}
 	for _, d := range []struct {
 		flag  string

@@ -48,7 +48,8 @@ func TestValidate(t *testing.T) {
 		"--max-fetch-bytes -1":               "--max-fetch-bytes must be between 1 and",
 		"--max-fetch-records 2000000":        "--max-fetch-records must be between 1 and",
 		"--max-request-body-bytes 300000000": "must be more than --max-request-body-bytes",
-		"--request-timeout 0s":               "--request-timeout must be more than 0",
+		"--max-inflight-body-bytes 20000000 --max-fetch-bytes 20000001": "must be at least --max-fetch-bytes",
+		"--request-timeout 0s": "--request-timeout must be more than 0",
 		"--bind 0.0.0.0:9000 --bind-grpc 10.0.0.1:1 --max-record-bytes 0": "--bind-grpc 10.0.0.1:1 lets",
 	} {
 		cfg := parse(t, strings.Fields(args)...)

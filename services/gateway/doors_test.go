@@ -23,6 +23,7 @@ import (
 
 	logv1 "github.com/sluiceio/sluice/gen/go/sluice/log/v1"
 	registryv1 "github.com/sluiceio/sluice/gen/go/sluice/registry/v1"
+	storagev1 "github.com/sluiceio/sluice/gen/go/sluice/storage/v1"
 	"github.com/sluiceio/sluice/services/gateway"
 	"github.com/sluiceio/sluice/services/gateway/internal/clustertest"
 )
@@ -216,6 +217,12 @@ func TestMetrics(t *testing.T) {
 	}
 	require.Contains(t, got.body, "go_goroutines ")
 
+	// A partition that cannot be read has none, rather than zeros.
+	s.Storage["a"].Refuse(0, &storagev1.PartitionError{Code: storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED})
+	got = s.do(t, "GET", "/metrics", "")
+	require.NotContains(t, got.body, `es_partition_end_offset{partition="0"`)
+	require.NotContains(t, got.body, `es_group_lag{group="analytics"`)
+
 	// A node that does not answer costs its own series.
 	s.SetDown("a", true)
 	got = s.do(t, "GET", "/metrics", "")
@@ -288,6 +295,24 @@ func TestGRPCServesThePublicServicesAlone(t *testing.T) {
 		"sluice.admin.v1.AdminService", "sluice.admin.v1.KeyService", "sluice.log.v1.GroupService", "sluice.log.v1.LogService", "sluice.log.v1.TopicService",
 		"sluice.schema.v1.SchemaService",
 	}, names)
+}
+
+// Where callers need no key, headers that are meant for a proxy are not in the way.
+func TestHeadersOfProxies(t *testing.T) {
+	for required, want := range map[bool]int{false: 200, true: 401} {
+		s := start(t, func(c *gateway.Config) { c.Authenticated = required })
+		for _, value := range []string{"Basic eDp5", "Bearer", "", "garbage"} {
+			for _, path := range []string{"/topics", "/metrics"} {
+				req := s.request(t, "GET", path, "")
+				req.Header.Set("Authorization", value)
+				require.Equal(t, want, s.send(t, req).status, "%s with %q, keys needed: %t", path, value, required)
+			}
+		}
+	}
+	s := start(t)
+	proxied := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Basic eDp5")
+	_, err := logv1.NewTopicServiceClient(dial(t, s)).ListTopics(proxied, &logv1.ListTopicsRequest{})
+	require.NoError(t, err)
 }
 
 // Who may do what is decided under both doors, by what the registry says.

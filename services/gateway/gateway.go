@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -26,10 +27,10 @@ import (
 	"github.com/sluiceio/sluice/services/gateway/internal/apijson"
 	"github.com/sluiceio/sluice/services/gateway/internal/backend"
 	"github.com/sluiceio/sluice/services/gateway/internal/binproto"
-	"github.com/sluiceio/sluice/services/gateway/internal/certs"
 	"github.com/sluiceio/sluice/services/gateway/internal/publicapi"
 	"github.com/sluiceio/sluice/services/gateway/internal/rest"
 	"github.com/sluiceio/sluice/services/gateway/internal/topicconf"
+	"github.com/sluiceio/sluice/services/kit/certs"
 	"github.com/sluiceio/sluice/services/kit/life"
 	"github.com/sluiceio/sluice/services/kit/obs"
 	"github.com/sluiceio/sluice/services/kit/rpc"
@@ -58,6 +59,8 @@ type Deps struct {
 	// Gatherer has the metrics of the process, which /metrics shows beside those
 	// of topics and groups; nil shows none.
 	Gatherer prometheus.Gatherer
+	// Registerer takes the series of the gateway; nil shows them to nobody.
+	Registerer prometheus.Registerer
 	// Tracing makes spans of requests; nil is none.
 	Tracing *obs.Tracing
 	// Dialer and Finder are the way into the cluster.
@@ -113,7 +116,7 @@ func New(cfg Config, deps Deps) (_ *Service, err error) {
 	s := &Service{logger: deps.Logger, grace: cfg.StopGrace, ready: make(chan struct{})}
 	defer s.closer.CloseOnError(&err)
 	if cfg.TLSCert != "" {
-		if s.certs, err = certs.Load(cfg.TLSCert, cfg.TLSKey, deps.Logger); err != nil {
+		if s.certs, err = certs.Load(certs.Files{Cert: cfg.TLSCert, Key: cfg.TLSKey, Flag: "--tls"}, deps.Logger); err != nil {
 			return nil, err
 		}
 	}
@@ -128,6 +131,7 @@ func New(cfg Config, deps Deps) (_ *Service, err error) {
 	}
 	// Bytes of requests under way, whichever door they came through.
 	budget := semaphore.NewWeighted(cfg.MaxInflightBodyBytes)
+	answers := semaphore.NewWeighted(cfg.MaxInflightBodyBytes)
 
 	s.backend = backend.New(
 		backend.Limits{
@@ -173,6 +177,7 @@ func New(cfg Config, deps Deps) (_ *Service, err error) {
 			Gatherer: deps.Gatherer,
 			Ready:    s.Ready,
 			Budget:   budget,
+			Answers:  answers,
 		})
 		if err != nil {
 			return nil, err
@@ -191,8 +196,11 @@ func New(cfg Config, deps Deps) (_ *Service, err error) {
 			Logger:   deps.Logger,
 			Backend:  s.backend,
 			Requests: budget,
-			Answers:  semaphore.NewWeighted(cfg.MaxInflightBodyBytes),
+			Answers:  answers,
 			TLS:      s.tlsConfig(),
+
+			Registerer: deps.Registerer,
+			Tracer:     binaryTracer(deps.Tracing),
 		})
 	}
 	return s, nil
@@ -202,6 +210,13 @@ const (
 	// binaryWrite is how long a client of the binary protocol may take to read a
 	// MiB.
 	binaryWrite = 10 * time.Second
+	// binaryFrame is how long one of its frames may take to arrive, and binaryStall
+	// each 64 KiB of it.
+	binaryFrame = time.Minute
+	binaryStall = 10 * time.Second
+	// binaryGrace is how long its clients may stop while others wait for the memory
+	// that they hold.
+	binaryGrace = time.Second
 	// binaryHandshake is how long its handshake may take.
 	binaryHandshake = 10 * time.Second
 	// binaryConnection is how many bytes one of its connections may have under way:
@@ -210,6 +225,14 @@ const (
 	// binaryBudget is how long its requests wait for others to leave room.
 	binaryBudget = 5 * time.Second
 )
+
+// binaryTracer is nil without an endpoint, so that requests do nothing for it.
+func binaryTracer(t *obs.Tracing) trace.Tracer {
+	if !t.Enabled() {
+		return nil
+	}
+	return t.Tracer("github.com/sluiceio/sluice/services/gateway/internal/binproto")
+}
 
 func binaryConfig(cfg Config) binproto.Config {
 	return binproto.Config{
@@ -220,6 +243,9 @@ func binaryConfig(cfg Config) binproto.Config {
 		ConnectionsPerAddress: cfg.BinaryMaxConnectionsPerIP,
 		IdleTimeout:           cfg.BinaryIdleTimeout,
 		WriteTimeout:          binaryWrite,
+		FrameTimeout:          binaryFrame,
+		StallTimeout:          binaryStall,
+		StallGrace:            binaryGrace,
 		HandshakeTimeout:      binaryHandshake,
 		BudgetTimeout:         binaryBudget,
 		Grace:                 cfg.StopGrace,
@@ -277,6 +303,9 @@ func maxMessageBytes(cfg Config) int {
 func restConfig(cfg Config, listener net.Listener) rest.Config {
 	c := rest.Config{
 		MaxBodyBytes:    cfg.MaxRequestBodyBytes,
+		MaxFetchRecords: cfg.MaxFetchRecords,
+		MaxFetchBytes:   cfg.MaxFetchBytes,
+		AnswerBytes:     cfg.MaxInflightBodyBytes,
 		CORSOrigins:     cfg.CORSOrigins,
 		Unauthenticated: !cfg.Authenticated,
 	}

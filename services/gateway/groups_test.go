@@ -61,6 +61,7 @@ func TestBadGroups(t *testing.T) {
 		step{"GET", "/groups/" + long + "/offsets", "", 400, `{"error":"group must have at most 249 bytes, got 250"}`},
 		step{"GET", "/groups/a%00b/offsets", "", 400, `{"error":"group must be text without control characters, got \"a\\x00b\""}`},
 		step{"GET", "/groups/%ff/offsets", "", 400, `{"error":"group must be UTF-8, got \"\\xff\""}`},
+		step{"GET", "/schemas/x", "", 400, `{"error":"id must be an integer of 32 bits, got \"x\""}`},
 		step{"GET", "/groups/g/consume?topic=%ff&partition=0", "", 400, `{"error":"topic must be UTF-8, got \"\\xff\""}`},
 		step{"GET", "/groups//offsets", "", 404, `{"error":"there is nothing at /groups//offsets"}`},
 	)

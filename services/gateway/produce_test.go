@@ -265,6 +265,7 @@ func TestBodyBudget(t *testing.T) {
 		c.MaxRequestBodyBytes = 1 << 20
 		// Room for the slow sender, and for the first read of another.
 		c.MaxInflightBodyBytes = 1<<20 + 256<<10 + 10
+		c.MaxFetchBytes = 1 << 20
 	})
 	s.steps(t, create("t", "1"))
 	// A sender that has sent most of a body holds most of the budget.

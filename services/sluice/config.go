@@ -15,6 +15,7 @@ import (
 	"github.com/sluiceio/sluice/services/kit/obs"
 	"github.com/sluiceio/sluice/services/kit/rpc"
 	"github.com/sluiceio/sluice/services/registry"
+	"github.com/sluiceio/sluice/services/sluice/internal/coldstore"
 	"github.com/sluiceio/sluice/services/sluice/internal/datadir"
 	"github.com/sluiceio/sluice/services/storage"
 )
@@ -38,9 +39,7 @@ type Config struct {
 	// particular.
 	Rack string
 
-	// EtcdEndpoints are the addresses of the cluster's etcd. Without any the
-	// node runs an etcd of its own, and is a cluster of one.
-	EtcdEndpoints []string
+	Etcd Etcd
 	// LeaseTTL is how long the others wait for a node that has died before they
 	// do without it.
 	LeaseTTL time.Duration
@@ -51,11 +50,14 @@ type Config struct {
 	// AdvertiseInternal is where other nodes reach it; empty is the address that
 	// BindInternal came to.
 	AdvertiseInternal string
+	InternalTLS       InternalTLS
 	// BindMetrics is where the process shows its own metrics, to everybody who
 	// reaches it; empty is nowhere.
 	BindMetrics string
 	Obs         obs.Config
 	Storage     storage.Config
+	// ColdStorage is where a storage node keeps old segments.
+	ColdStorage coldstore.Config
 	Coordinator coordinator.Config
 	Registry    registry.Config
 	Gateway     gateway.Config
@@ -74,11 +76,12 @@ func (c *Config) RegisterFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.DataDir, "data-dir", "data", "`folder` that everything is kept in")
 	fs.StringVar(&c.NodeID, "node-id", "", "`id` of this node in its cluster; made once and kept in the data directory if absent")
 	fs.StringVar(&c.Rack, "rack", "", "`name` of the place where this node stands, for spreading replicas")
-	fs.StringSliceVar(&c.EtcdEndpoints, "etcd-endpoints", nil, "`addresses` of the cluster's etcd; without any this node runs its own and is a cluster of one")
+	c.Etcd.registerFlags(fs)
 	fs.DurationVar(&c.LeaseTTL, "lease-ttl", 10*time.Second, "how long the others wait for a node that has died")
 	fs.StringVar(&c.BindInternal, "bind-internal", "", "`address` to listen on for other nodes, with --etcd-endpoints (default "+defaultInternal+")")
 	fs.StringVar(&c.AdvertiseInternal, "advertise-internal", "", "`address` at which other nodes reach this one (default: what --bind-internal came to)")
 	fs.StringVar(&c.BindMetrics, "bind-metrics", "", "`address` at which the process's own metrics are shown, such as 127.0.0.1:9101, for services without doors; empty for none")
+	c.InternalTLS.registerFlags(fs)
 	if !roles(c.Roles).has(Gateway) {
 		// The gateway's own holds for the internal address too.
 		fs.BoolVar(&c.Gateway.AllowRemoteUnauthenticated, "allow-remote-unauthenticated", false,
@@ -87,6 +90,9 @@ func (c *Config) RegisterFlags(fs *pflag.FlagSet) {
 	if runs := roles(c.Roles); runs.has(Gateway) && !runs.has(Registry) {
 		// The registry's own says the same to both.
 		c.Registry.RegisterFlags(fs)
+	}
+	if roles(c.Roles).has(Storage) {
+		c.ColdStorage.RegisterFlags(fs)
 	}
 	c.Obs.RegisterFlags(fs)
 	for _, service := range c.services() {
@@ -114,7 +120,7 @@ func (c *Config) services() []serviceConfig {
 }
 
 // clustered reports whether there can be other nodes.
-func (c *Config) clustered() bool { return len(c.EtcdEndpoints) > 0 }
+func (c *Config) clustered() bool { return len(c.Etcd.Endpoints) > 0 }
 
 // Validate sets what follows from other fields, and reports all faults together.
 func (c *Config) Validate() error {
@@ -131,10 +137,9 @@ func (c *Config) Validate() error {
 			faults = append(faults, fmt.Errorf("--node-id: %w", err))
 		}
 	}
-	if c.BindMetrics != "" {
-		faults = append(faults, c.validateOpen("--bind-metrics", c.BindMetrics))
-	}
+	faults = append(faults, c.validateMetrics())
 	expect(c.LeaseTTL >= time.Second, "--lease-ttl is %v, expected 1s or more", c.LeaseTTL)
+	faults = append(faults, c.Etcd.validate(), c.InternalTLS.validate(c.clustered()))
 	if c.clustered() {
 		faults = append(faults, c.validateInternal())
 	} else {
@@ -149,6 +154,7 @@ func (c *Config) Validate() error {
 	if runs := roles(c.Roles); runs.has(Gateway) && !runs.has(Registry) {
 		faults = append(faults, c.Registry.Validate())
 	}
+	faults = append(faults, c.ColdStorage.Validate(c.DataDir))
 	faults = append(faults, c.Obs.Validate())
 	for _, service := range c.services() {
 		faults = append(faults, service.Validate())
@@ -194,22 +200,29 @@ func (c *Config) validateInternal() error {
 	if everywhere && c.AdvertiseInternal == "" {
 		return fmt.Errorf("--advertise-internal is missing: --bind-internal %s listens on every address, and the others need one", bind)
 	}
-	return c.validateOpen("--bind-internal", bind)
-}
-
-// validateOpen refuses an address where nobody is asked for a key and that other
-// machines reach, unless they are let in.
-func (c *Config) validateOpen(flag, bind string) error {
-	host, _, err := net.SplitHostPort(bind)
-	if err != nil {
-		return fmt.Errorf("%s %q: expected host:port", flag, bind)
-	}
-	address, err := netip.ParseAddr(host)
-	local := host == "localhost" || err == nil && address.IsLoopback()
-	if !local && !c.Gateway.AllowRemoteUnauthenticated {
-		return fmt.Errorf("%s %s is reached from other machines, and nobody is asked for a key there; --allow-remote-unauthenticated allows that", flag, bind)
+	if !isLocal(host) && !c.InternalTLS.on() && !c.Gateway.AllowRemoteUnauthenticated {
+		return fmt.Errorf("--bind-internal %s is reached from other machines, and nobody is asked for a key there: expected --internal-tls-cert, -key and -ca, or --allow-remote-unauthenticated, which lets everybody in", bind)
 	}
 	return nil
+}
+
+func (c *Config) validateMetrics() error {
+	host, _, err := net.SplitHostPort(c.BindMetrics)
+	switch {
+	case c.BindMetrics == "":
+		return nil
+	case err != nil:
+		return fmt.Errorf("--bind-metrics %q: expected host:port", c.BindMetrics)
+	case !isLocal(host) && !c.Gateway.AllowRemoteUnauthenticated:
+		return fmt.Errorf("--bind-metrics %s is reached from other machines, and nobody is asked for a key there; --allow-remote-unauthenticated allows that", c.BindMetrics)
+	}
+	return nil
+}
+
+// isLocal says whether only this machine reaches a host that is listened on.
+func isLocal(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.IsLoopback()
 }
 
 func (c *Config) bindInternal() string {

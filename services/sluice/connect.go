@@ -4,20 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"time"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/sluiceio/sluice/services/kit/rpc"
 	"github.com/sluiceio/sluice/services/sluice/internal/embedetcd"
 	"github.com/sluiceio/sluice/services/sluice/internal/stack"
-	"github.com/sluiceio/sluice/services/sluice/internal/zapslog"
-)
-
-const (
-	etcdDialTimeout      = 5 * time.Second
-	etcdKeepAliveTime    = 5 * time.Second
-	etcdKeepAliveTimeout = 3 * time.Second
 )
 
 // openEtcd starts the node's own etcd, or makes a client of the cluster's.
@@ -32,15 +22,9 @@ func (n *Node) openEtcd(ctx context.Context, dir string) error {
 		n.add(stack.Part{Name: "etcd", Run: own.Run})
 		return nil
 	}
-	client, err := clientv3.New(clientv3.Config{
-		Endpoints:            n.cfg.EtcdEndpoints,
-		DialTimeout:          etcdDialTimeout,
-		DialKeepAliveTime:    etcdKeepAliveTime,
-		DialKeepAliveTimeout: etcdKeepAliveTimeout,
-		Logger:               zapslog.New(n.logger),
-	})
+	client, err := n.cfg.Etcd.client(n.logger)
 	if err != nil {
-		return fmt.Errorf("--etcd-endpoints: %w", err)
+		return err
 	}
 	n.closer.Push("etcd's client", client.Close)
 	n.etcd = client
@@ -51,7 +35,16 @@ func (n *Node) openEtcd(ctx context.Context, dir string) error {
 func (n *Node) openConnections() error {
 	options := rpc.Options{Logger: n.logger, Tracing: n.tracing}
 	n.local = rpc.NewLocal(options)
-	tcp := rpc.NewTCP(rpc.TCPOptions{Tracing: n.tracing, MaxMessageBytes: n.cfg.maxInternalMessage()})
+	internal, err := n.cfg.InternalTLS.load(n.logger)
+	if err != nil {
+		return err
+	}
+	if internal.follow != nil {
+		n.add(stack.Part{Name: "internal certificate", Run: internal.follow})
+	}
+	tcp := rpc.NewTCP(rpc.TCPOptions{
+		Tracing: n.tracing, MaxMessageBytes: n.cfg.maxInternalMessage(), Credentials: internal.client,
+	})
 	n.closer.Push("connections", tcp.Close)
 	n.dialer = rpc.LocalFirst(n.id, n.local, tcp)
 	if !n.cfg.clustered() {
@@ -67,7 +60,9 @@ func (n *Node) openConnections() error {
 		return nil
 	})
 	n.listener = listener
-	n.server = rpc.NewServer(rpc.ServerOptions{Options: options, MaxMessageBytes: n.cfg.maxInternalMessage()})
+	n.server = rpc.NewServer(rpc.ServerOptions{
+		Options: options, MaxMessageBytes: n.cfg.maxInternalMessage(), Credentials: internal.server,
+	})
 	return nil
 }
 

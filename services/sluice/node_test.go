@@ -19,9 +19,12 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 
+	adminv1 "github.com/sluiceio/sluice/gen/go/sluice/admin/v1"
 	logv1 "github.com/sluiceio/sluice/gen/go/sluice/log/v1"
 	"github.com/sluiceio/sluice/services/kit/obs"
 	"github.com/sluiceio/sluice/services/sluice"
@@ -59,6 +62,51 @@ func TestTwoNodes(t *testing.T) {
 
 	b.commit(t, "g", orders, 5, 3)
 	require.Equal(t, map[int32]int64{5: 3}, a.offsets(t, "g", orders))
+}
+
+// A node that was given up does not come back, and nobody waits for it.
+func TestANodeThatWasGivenUpStaysOut(t *testing.T) {
+	etcd := startEtcd(t)
+	a := start(t, t.TempDir(), etcd, sluice.AllRoles()...)
+	dir := t.TempDir()
+	b := start(t, dir, etcd, sluice.AllRoles()...)
+	orders := a.createSpreadTopic(t, b, 8)
+	admin := adminv1.NewAdminServiceClient(a.conn)
+	forget := &adminv1.ForgetNodeRequest{NodeId: b.node.ID()}
+	_, err := admin.ForgetNode(t.Context(), forget)
+	require.Equal(t, codes.Aborted, status.Code(err), "it is there")
+
+	b.stop(t)
+	// The elected coordinator may have gone with it.
+	require.Eventually(t, func() bool {
+		_, err = admin.ForgetNode(t.Context(), forget)
+		return status.Code(err) == codes.Aborted
+	}, 20*time.Second, 10*time.Millisecond)
+	require.ErrorContains(t, err, orders)
+	forget.Force = true
+	forgotten, err := admin.ForgetNode(t.Context(), forget)
+	require.NoError(t, err)
+	require.Contains(t, forgotten.GetLostTopics(), orders)
+
+	again, err := sluice.New(t.Context(), *configure(t, dir, etcd, sluice.AllRoles()...), deps())
+	require.NoError(t, err)
+	err = again.Run(t.Context(), func() { t.Error("it is ready") })
+	require.ErrorContains(t, err, "was given up with forget-node")
+
+	_, err = a.topics.DeleteTopic(t.Context(), &logv1.DeleteTopicRequest{Name: orders})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		nodes, err := admin.ListNodes(t.Context(), &adminv1.ListNodesRequest{})
+		require.NoError(t, err)
+		deleting := int64(0)
+		for _, n := range nodes.GetNodes() {
+			deleting += n.GetDeletingTopics()
+			require.Equal(t, n.GetId() == b.node.ID(), n.GetForgotten())
+		}
+		return deleting == 0
+	}, 20*time.Second, 10*time.Millisecond)
+	c := start(t, t.TempDir(), etcd, sluice.AllRoles()...)
+	a.createSpreadTopic(t, c, 8)
 }
 
 // Each service as a process of its own does what all in one do.
@@ -158,7 +206,7 @@ func configure(t *testing.T, dir string, etcd []string, roles ...sluice.Role) *s
 	cfg.RegisterFlags(flags)
 	require.NoError(t, flags.Parse(nil))
 	cfg.DataDir = dir
-	if cfg.EtcdEndpoints = etcd; etcd != nil {
+	if cfg.Etcd.Endpoints = etcd; etcd != nil {
 		cfg.BindInternal = "127.0.0.1:0"
 	}
 	if slices.Contains(roles, sluice.Gateway) {
@@ -299,15 +347,21 @@ func (n *running) offsets(t *testing.T, group, topic string) map[int32]int64 {
 // startEtcd starts an etcd that is reached over TCP.
 func startEtcd(t *testing.T) []string {
 	t.Helper()
+	return startEtcdWith(t, func(*embed.Config) {})
+}
+
+func startEtcdWith(t *testing.T, configure func(*embed.Config)) []string {
+	t.Helper()
 	cfg := embed.NewConfig()
 	cfg.Dir = filepath.Join(t.TempDir(), "etcd")
 	free := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
-	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = free, free
+	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = slices.Clone(free), slices.Clone(free)
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = free, free
 	cfg.InitialCluster = cfg.Name + "=" + free[0].String()
 	cfg.TickMs, cfg.ElectionMs = 10, 100
 	cfg.UnsafeNoFsync = true // it outlives no crash
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
+	configure(cfg)
 	etcd, err := embed.StartEtcd(cfg)
 	require.NoError(t, err)
 	t.Cleanup(etcd.Close)

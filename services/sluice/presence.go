@@ -32,12 +32,24 @@ func (n *Node) openPresence() error {
 	if err != nil {
 		return err
 	}
-	n.session = lease.NewSession(n.etcd, lease.Config{TTL: n.cfg.LeaseTTL, Identity: key, Logger: n.logger})
+	n.session = lease.NewSession(n.etcd, lease.Config{
+		TTL: n.cfg.LeaseTTL, Identity: key, Bar: coordinator.ForgottenNodeKey(n.id), Logger: n.logger,
+	})
 	n.session.Register(key, row)
 	return nil
 }
 
 var errNotRegistered = errors.New("the node is not registered in etcd yet")
+
+// keepLease keeps the node's lease until ctx ends, or until the node was given up.
+func (n *Node) keepLease(ctx context.Context) error {
+	err := n.session.Run(ctx)
+	if errors.Is(err, lease.ErrBarred) {
+		return fmt.Errorf("node %q was given up with forget-node and cannot come back: "+
+			"start with an empty data directory and another node id: %w", n.id, err)
+	}
+	return err
+}
 
 // presencePart keeps the node's row in etcd. It is ready once the row is there.
 func (n *Node) presencePart() stack.Part {
@@ -46,7 +58,7 @@ func (n *Node) presencePart() stack.Part {
 		Name: "presence",
 		Run: func(ctx context.Context) error {
 			members := life.NewGroup(ctx)
-			members.Go("lease", n.session.Run)
+			members.Go("lease", n.keepLease)
 			members.Go("row", func(ctx context.Context) error {
 				if err := n.session.Flush(ctx); err != nil {
 					return err

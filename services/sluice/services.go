@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluiceio/sluice/services/coordinator"
 	"github.com/sluiceio/sluice/services/gateway"
+	"github.com/sluiceio/sluice/services/kit/blob"
 	"github.com/sluiceio/sluice/services/registry"
 	"github.com/sluiceio/sluice/services/sluice/internal/directory"
 	"github.com/sluiceio/sluice/services/sluice/internal/stack"
@@ -27,12 +28,20 @@ type service interface {
 func (n *Node) makeServices(metrics *prometheus.Registry, bootstrapFile string) error {
 	runs := roles(n.cfg.Roles)
 	if runs.has(Storage) {
-		replicas, err := storage.New(n.cfg.Storage, storage.Deps{
+		cold, err := n.openColdStorage()
+		if err != nil {
+			return err
+		}
+		deps := storage.Deps{
 			Logger:     n.logger.With("service", "storage"),
 			Registerer: metrics,
-			Tracer:     n.tracing.Tracer("github.com/sluiceio/sluice/services/storage"),
 			NodeID:     n.id,
-		})
+			Cold:       cold,
+		}
+		if n.tracing.Enabled() {
+			deps.Tracer = n.tracing.Tracer("github.com/sluiceio/sluice/services/storage")
+		}
+		replicas, err := storage.New(n.cfg.Storage, deps)
 		if err != nil {
 			return err
 		}
@@ -91,13 +100,28 @@ func (n *Node) makeServices(metrics *prometheus.Registry, bootstrapFile string) 
 	return nil
 }
 
+// openColdStorage returns the store, nil if there is none to be. Whether it can be
+// used is found out beside everything else.
+func (n *Node) openColdStorage() (blob.Store, error) {
+	cold, err := n.cfg.ColdStorage.Open()
+	if err != nil || cold == nil {
+		return nil, err
+	}
+	n.closer.Push("cold storage", cold.Close)
+	n.add(stack.Part{Name: "cold storage", Run: func(ctx context.Context) error {
+		return cold.Watch(ctx, n.id, n.logger.With("service", "storage"))
+	}})
+	return cold.Store, nil
+}
+
 func (n *Node) openDoors(nodes *directory.Directory, metrics *prometheus.Registry) (*gateway.Service, error) {
 	doors, err := gateway.New(n.cfg.Gateway, gateway.Deps{
-		Logger:   n.logger.With("service", "gateway"),
-		Gatherer: metrics,
-		Tracing:  n.tracing,
-		Dialer:   n.dialer,
-		Finder:   nodes,
+		Logger:     n.logger.With("service", "gateway"),
+		Gatherer:   metrics,
+		Registerer: metrics,
+		Tracing:    n.tracing,
+		Dialer:     n.dialer,
+		Finder:     nodes,
 	})
 	if err != nil {
 		return nil, err

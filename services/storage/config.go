@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/sluiceio/sluice/services/storage/internal/node"
 )
 
 // Config is what an operator sets of a storage node.
@@ -70,6 +72,34 @@ type Config struct {
 	// CompactionBytes bounds the memory for keys while a partition is compacted,
 	// 24 bytes each. A partition with more keys is read several times.
 	CompactionBytes int64
+
+	// What follows matters with cold storage alone.
+
+	// ColdInterval is the time between passes that upload segments, drop local
+	// copies and delete objects; 0 runs them when retention is asked for alone.
+	ColdInterval time.Duration
+
+	// ColdLocalRetentionMs and ColdLocalRetentionBytes are how long, and how much
+	// of a partition, stays on disk of what is in cold storage, for topics that do
+	// not set local.retention.ms and local.retention.bytes. -1 is without limit, -2
+	// as long as the topic's retention.
+	ColdLocalRetentionMs, ColdLocalRetentionBytes int64
+
+	// ColdUploads bounds the segments that are uploaded at once.
+	ColdUploads int
+
+	// ColdReads bounds the requests of readers to the store at once, and
+	// ColdReadTimeout each of them: a fetch that waits longer is answered with an
+	// error that can be retried.
+	ColdReads       int
+	ColdReadTimeout time.Duration
+
+	// ColdCacheBytes bounds the memory for what was read from the store.
+	ColdCacheBytes int64
+
+	// ColdSweepInterval is the time between listings of a partition's objects, for
+	// ones that a failure left and nobody names.
+	ColdSweepInterval time.Duration
 }
 
 // RegisterFlags registers the flags with their defaults.
@@ -89,6 +119,14 @@ func (c *Config) RegisterFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.CompactionInterval, "compaction-check-interval", time.Minute, "time between compaction passes; 0: only when asked for")
 	fs.DurationVar(&c.DeleteGrace, "segment-delete-grace", time.Minute, "time that the files of segments dropped by retention stay")
 	fs.Int64Var(&c.CompactionBytes, "storage-compaction-bytes", 32<<20, "memory for the keys of a partition that is compacted")
+	fs.DurationVar(&c.ColdInterval, "cold-check-interval", 30*time.Second, "time between passes that upload to cold storage; 0: only when retention is asked for")
+	fs.Int64Var(&c.ColdLocalRetentionMs, "cold-local-retention-ms", node.AsRetention, "time in ms that what is in cold storage stays on disk, for topics that set no local.retention.ms; -1: no limit, -2: as retention.ms")
+	fs.Int64Var(&c.ColdLocalRetentionBytes, "cold-local-retention-bytes", node.AsRetention, "bytes of a partition that stay on disk of what is in cold storage, for topics that set no local.retention.bytes; -1: no limit, -2: as retention.bytes")
+	fs.IntVar(&c.ColdUploads, "cold-uploads", 2, "segments uploaded to cold storage at once")
+	fs.IntVar(&c.ColdReads, "cold-reads", 16, "requests to read from cold storage at once")
+	fs.DurationVar(&c.ColdReadTimeout, "cold-read-timeout", 15*time.Second, "longest wait for one request to read from cold storage")
+	fs.Int64Var(&c.ColdCacheBytes, "cold-cache-bytes", 64<<20, "memory for what was read from cold storage")
+	fs.DurationVar(&c.ColdSweepInterval, "cold-sweep-interval", 6*time.Hour, "time between listings of a partition's cold storage for what failures left")
 }
 
 // The smallest segment holds a batch's header and a little; the largest is what
@@ -100,6 +138,9 @@ const (
 
 // minCompactionBytes keeps compaction from reading a log again and again.
 const minCompactionBytes = 64 << 10
+
+// minColdCacheBytes has room for what a reader has fetched ahead.
+const minColdCacheBytes = (2 + coldReadAhead) * coldBlockBytes
 
 // Validate reports all faults together.
 func (c *Config) Validate() error {
@@ -126,10 +167,18 @@ func (c *Config) Validate() error {
 	expect(c.MaxFetchWait >= 0, "--storage-max-fetch-wait is %s, expected 0 or more", c.MaxFetchWait)
 	for name, interval := range map[string]time.Duration{
 		"--retention-check-interval": c.RetentionInterval, "--compaction-check-interval": c.CompactionInterval,
+		"--cold-check-interval": c.ColdInterval,
 	} {
 		expect(interval == 0 || interval >= 10*time.Millisecond, "%s is %s, expected 0, or 10ms or more", name, interval)
 	}
 	expect(c.DeleteGrace >= 0, "--segment-delete-grace is %s, expected 0 or more", c.DeleteGrace)
 	expect(c.CompactionBytes >= minCompactionBytes, "--storage-compaction-bytes is %d, expected %d or more", c.CompactionBytes, minCompactionBytes)
+	expect(c.ColdLocalRetentionMs >= node.AsRetention, "--cold-local-retention-ms is %d, expected -2 or more", c.ColdLocalRetentionMs)
+	expect(c.ColdLocalRetentionBytes >= node.AsRetention, "--cold-local-retention-bytes is %d, expected -2 or more", c.ColdLocalRetentionBytes)
+	expect(c.ColdUploads >= 1, "--cold-uploads is %d, expected 1 or more", c.ColdUploads)
+	expect(c.ColdReads >= 1, "--cold-reads is %d, expected 1 or more", c.ColdReads)
+	expect(c.ColdReadTimeout >= time.Millisecond, "--cold-read-timeout is %s, expected 1ms or more", c.ColdReadTimeout)
+	expect(c.ColdCacheBytes >= minColdCacheBytes, "--cold-cache-bytes is %d, expected %d or more", c.ColdCacheBytes, minColdCacheBytes)
+	expect(c.ColdSweepInterval >= time.Second, "--cold-sweep-interval is %s, expected 1s or more", c.ColdSweepInterval)
 	return errors.Join(faults...)
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 
 	storagev1 "github.com/sluiceio/sluice/gen/go/sluice/storage/v1"
+	"github.com/sluiceio/sluice/services/kit/blob"
 	"github.com/sluiceio/sluice/services/kit/recordbatch"
 	"github.com/sluiceio/sluice/services/kit/rpc"
 	"github.com/sluiceio/sluice/services/kit/vfs"
@@ -28,11 +29,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // patience is how long a test waits for what should come at once.
 const patience = 20 * time.Second
 
-// config has the defaults of the flags, but small segments.
-func config(dir string) storage.Config {
-	var c storage.Config
+// defaults has the defaults of the flags.
+func defaults(dir string) (c storage.Config) {
 	c.RegisterFlags(pflag.NewFlagSet("", pflag.PanicOnError))
 	c.Dir = dir
+	return c
+}
+
+// config has small segments.
+func config(dir string) storage.Config {
+	c := defaults(dir)
 	c.SegmentBytes = 4096
 	c.MaxMessageBytes = 64 << 10
 	c.MaxAppendBytes = 256 << 10
@@ -48,6 +54,7 @@ type suite struct {
 	replicas storagev1.ReplicaServiceClient
 	service  *storage.Service
 	fs       vfs.FS
+	series   prometheus.Gatherer
 	// stop stops the service and returns what Run did.
 	stop func() error
 }
@@ -89,11 +96,19 @@ func overTCP(t *testing.T, service *storage.Service) grpc.ClientConnInterface {
 // serve starts a service over a file system.
 func serve(t *testing.T, fsys vfs.FS, cfg storage.Config, connect connection) *suite {
 	t.Helper()
+	return serveCold(t, fsys, cfg, nil, connect)
+}
+
+// serveCold starts a service with cold storage.
+func serveCold(t *testing.T, fsys vfs.FS, cfg storage.Config, cold blob.Store, connect connection) *suite {
+	t.Helper()
+	registry := prometheus.NewRegistry()
 	service, err := storage.New(cfg, storage.Deps{
 		Logger:     slog.New(slog.DiscardHandler),
-		Registerer: prometheus.NewRegistry(),
+		Registerer: registry,
 		NodeID:     "n1",
 		FS:         fsys,
+		Cold:       cold,
 	})
 	require.NoError(t, err)
 	require.Error(t, service.Ready(), "it does not run yet")
@@ -101,7 +116,7 @@ func serve(t *testing.T, fsys vfs.FS, cfg storage.Config, connect connection) *s
 	stopped := make(chan error, 1)
 	go func() { stopped <- service.Run(ctx) }()
 	var once sync.Once
-	s := &suite{t: t, service: service, fs: fsys}
+	s := &suite{t: t, service: service, fs: fsys, series: registry}
 	s.stop = func() (err error) {
 		once.Do(func() {
 			cancel()
@@ -174,7 +189,7 @@ func (t *topic) partition(number int32) *storagev1.Partition {
 // base is the timestamp of the records of batchOf: not far from the clock.
 var base = time.Now().UnixMilli()
 
-func batchOf(t *testing.T, values ...string) []byte {
+func batchOf(t testing.TB, values ...string) []byte {
 	t.Helper()
 	b := recordbatch.NewBuilder(recordbatch.Options{})
 	for _, value := range values {

@@ -81,12 +81,17 @@ func TestRemoveReplicas(t *testing.T) {
 		kept.written(0, "a")
 		require.NoError(t, s.remove(gone.id, uuid.New()))
 		require.NoError(t, s.remove(gone.id), "again")
+		response, err := s.replicas.PlaceReplicas(t.Context(), &storagev1.PlaceReplicasRequest{
+			Topics: []*storagev1.PlaceReplicasRequest_TopicPlacement{topicPlacement(gone.id, 2, nil, 9), topicPlacement(kept.id, 1, nil, 9)},
+		})
+		require.NoError(t, err, "a placement that was on its way")
+		require.Equal(t, [][]byte{gone.id[:]}, response.GetRemovedTopicIds())
 		for p := range int32(2) {
 			requireCode(t, storagev1.ErrorCode_ERROR_CODE_UNKNOWN_PARTITION, gone.appendOne(p, batchOf(t, "x")).GetError())
 			requireCode(t, storagev1.ErrorCode_ERROR_CODE_UNKNOWN_PARTITION, s.fetchOne(gone.from(p, 0)).GetError())
 		}
 		require.Equal(t, int64(1), kept.written(0, "b").GetBaseOffset())
-		_, err := s.replicas.RemoveReplicas(t.Context(), &storagev1.RemoveReplicasRequest{TopicIds: [][]byte{kept.id[:], {1, 2}}})
+		_, err = s.replicas.RemoveReplicas(t.Context(), &storagev1.RemoveReplicasRequest{TopicIds: [][]byte{kept.id[:], {1, 2}}})
 		require.Equal(t, errs.InvalidArgument, errs.KindOf(err))
 		require.Equal(t, int64(2), kept.written(0, "c").GetBaseOffset(), "one is no id, and nothing is removed")
 	})

@@ -14,13 +14,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/grpc"
 
 	storagev1 "github.com/sluiceio/sluice/gen/go/sluice/storage/v1"
+	"github.com/sluiceio/sluice/services/kit/blob"
 	"github.com/sluiceio/sluice/services/kit/recordbatch"
 	"github.com/sluiceio/sluice/services/kit/vfs"
 	"github.com/sluiceio/sluice/services/storage/internal/node"
+	"github.com/sluiceio/sluice/services/storage/internal/retain"
 	"github.com/sluiceio/sluice/services/storage/internal/rpc"
 )
 
@@ -36,6 +37,8 @@ type Deps struct {
 	FS vfs.FS
 	// Now is the wall clock; nil is time.Now.
 	Now func() time.Time
+	// Cold is the cold storage; nil is none.
+	Cold blob.Store
 }
 
 // Service is a storage node.
@@ -57,9 +60,6 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
-	if deps.Tracer == nil {
-		deps.Tracer = noop.NewTracerProvider().Tracer("storage")
-	}
 	if cfg.MaxAwake == 0 {
 		cfg.MaxAwake = handleShare()
 	}
@@ -67,12 +67,15 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		cfg.MaxReadHandles = handleShare()
 	}
 	n, err := node.Open(node.Options{
-		FS:                measured(deps.FS, deps.Registerer),
-		Dir:               cfg.Dir,
-		ID:                deps.NodeID,
-		Logger:            deps.Logger,
-		Now:               deps.Now,
-		Defaults:          node.Defaults{SegmentBytes: cfg.SegmentBytes, MaxMessageBytes: cfg.MaxMessageBytes},
+		FS:     measured(deps.FS, deps.Registerer),
+		Dir:    cfg.Dir,
+		ID:     deps.NodeID,
+		Logger: deps.Logger,
+		Now:    deps.Now,
+		Defaults: node.Defaults{
+			SegmentBytes: cfg.SegmentBytes, MaxMessageBytes: cfg.MaxMessageBytes,
+			Local: retain.Limits{Ms: cfg.ColdLocalRetentionMs, Bytes: cfg.ColdLocalRetentionBytes},
+		},
 		FlushEveryRecords: cfg.FlushEveryRecords,
 		Workers:           cfg.Workers,
 		MaxAwake:          cfg.MaxAwake,
@@ -84,14 +87,28 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			Intervals: map[node.Pass]time.Duration{
 				node.Retention:  cfg.RetentionInterval,
 				node.Compaction: cfg.CompactionInterval,
+				node.Tiering:    tieringInterval(cfg, deps),
 			},
 			DeleteGrace:     cfg.DeleteGrace,
 			CompactionBytes: cfg.CompactionBytes,
 			MaxInflate:      maxInflate(cfg.MaxMessageBytes),
 		},
+		Cold: node.Cold{
+			Store:         measuredBlob(deps.Cold, deps.Registerer),
+			Uploads:       cfg.ColdUploads,
+			Reads:         cfg.ColdReads,
+			ReadTimeout:   cfg.ColdReadTimeout,
+			CacheBytes:    cfg.ColdCacheBytes,
+			BlockBytes:    coldBlockBytes,
+			ReadAhead:     coldReadAhead,
+			SweepInterval: cfg.ColdSweepInterval,
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("storage: %w", err)
+	}
+	if deps.Cold != nil {
+		registerColdTotals(n.ColdTotals, deps.Registerer)
 	}
 	return &Service{
 		node: n,
@@ -105,6 +122,22 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			MaxInflate:    maxInflate(cfg.MaxMessageBytes),
 		}),
 	}, nil
+}
+
+// A reader of cold storage asks for so many bytes at a time, and for so many blocks
+// before it needs them: a request to an object store takes tens of milliseconds,
+// whatever it is for.
+const (
+	coldBlockBytes = 1 << 20
+	coldReadAhead  = 4
+)
+
+// tieringInterval is zero, which is never, without cold storage.
+func tieringInterval(cfg Config, deps Deps) time.Duration {
+	if deps.Cold == nil {
+		return 0
+	}
+	return cfg.ColdInterval
 }
 
 // maxInflate is what the batches of one append may inflate to: enough for any

@@ -19,13 +19,20 @@ var (
 	testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 )
 
-// TestConformanceNamesTests: each test that docs/conformance.md names is in the
-// package that stands before it, so that none is renamed away.
-func TestConformanceNamesTests(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(top, "docs", "conformance.md"))
+// TestDocumentsNameTests: each test that docs/conformance.md and docs/lessons.md
+// name is in the package that stands before it, so that none is renamed away.
+func TestDocumentsNameTests(t *testing.T) {
+	for document, atLeast := range map[string]int{"conformance.md": 100, "lessons.md": 50} {
+		t.Run(document, func(t *testing.T) { require.Greater(t, namedIn(t, document), atLeast, "the tables are read") })
+	}
+}
+
+// namedIn returns how many tests the tables of a document name.
+func namedIn(t *testing.T, document string) (named int) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(top, "docs", document))
 	require.NoError(t, err)
 	known := make(map[string]map[string]bool)
-	named := 0
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(strings.ReplaceAll(line, `\|`, ""), "|")
 		if len(cells) != 4 {
@@ -44,7 +51,7 @@ func TestConformanceNamesTests(t *testing.T) {
 			named++
 		}
 	}
-	require.Greater(t, named, 100, "the table is read")
+	return named
 }
 
 // testsOf returns the names of a package's tests. A service's package goes by the
@@ -66,6 +73,6 @@ func testsOf(t *testing.T, name string) map[string]bool {
 			}
 		}
 	}
-	require.NotEmpty(t, found, "docs/conformance.md names a package %q without tests", name)
+	require.NotEmpty(t, found, "a document names a package %q without tests", name)
 	return found
 }

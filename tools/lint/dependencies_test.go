@@ -44,6 +44,7 @@ var linkedBy = map[string][]string{
 	"go.etcd.io/etcd/server/v3":                         {},
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime": {"services/gateway"},
 	root + "gen/gw":                                     {"services/gateway"},
+	"github.com/minio/minio-go/v7":                      {},
 	"github.com/spf13/cobra":                            {},
 	"github.com/stretchr/testify":                       {},
 }

@@ -5,7 +5,8 @@
 // Numbers and errors follow one rule each and are rewritten wherever they stand.
 // All else that differs is a list of exceptions, laid over the document as a
 // JSON merge patch (RFC 7386): an object is merged, null removes, anything else
-// replaces.
+// replaces. Beyond the RFC, an object that meets a list of things with names, such
+// as an operation's parameters, is merged into those by their names.
 package main
 
 import (
@@ -100,6 +101,12 @@ func merge(target, patch any) any {
 	if !ok {
 		return patch
 	}
+	if named := byName(target); named != nil {
+		for name, change := range changes {
+			merge(named[name], change)
+		}
+		return target
+	}
 	object, ok := target.(map[string]any)
 	if !ok {
 		object = map[string]any{}
@@ -112,4 +119,23 @@ func merge(target, patch any) any {
 		object[name] = merge(object[name], change)
 	}
 	return object
+}
+
+// byName returns the things of a list by their names, or nil if it is no list of
+// things that all have one.
+func byName(target any) map[string]any {
+	list, _ := target.([]any)
+	named := make(map[string]any, len(list))
+	for _, item := range list {
+		object, _ := item.(map[string]any)
+		name, ok := object["name"].(string)
+		if !ok {
+			return nil
+		}
+		named[name] = object
+	}
+	if len(named) == 0 {
+		return nil
+	}
+	return named
 }

@@ -63,6 +63,8 @@ func TestMerge(t *testing.T) {
 		{`{"a":"foo"}`, `"bar"`, `"bar"`},
 		{`[1,2]`, `{"a":"b","c":null}`, `{"a":"b"}`},
 		{`{}`, `{"a":{"bb":{"ccc":null}}}`, `{"a":{"bb":{}}}`},
+		// Ours: things with names.
+		{`[{"name":"a","x":1},{"name":"b"}]`, `{"a":{"x":null,"y":2}}`, `[{"name":"a","y":2},{"name":"b"}]`},
 	} {
 		var target, patch any
 		require.NoError(t, json.Unmarshal([]byte(example.target), &target))

@@ -27,6 +27,10 @@ const (
 // liveMetric is what the last collection left alive.
 const liveMetric = "/gc/heap/live:bytes"
 
+// OfService is what a service keeps, in bytes. It saves a fifth to a third of the
+// CPU of a produce.
+const OfService = 32 << 20
+
 // Keep sets the headroom of the process, for good. It follows the heap by itself,
 // after each collection, and costs nothing between them.
 func Keep(bytes uint64) {

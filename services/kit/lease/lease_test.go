@@ -134,6 +134,35 @@ func TestRestartTakesOverWhatItsEarlierLifeLeft(t *testing.T) {
 	require.Empty(t, got, "what the earlier life owned is free")
 }
 
+// Whoever is barred is not let in, neither at a start nor when the bar is put up
+// after the session has begun; and nothing of it stays.
+func TestBarKeepsAProcessOut(t *testing.T) {
+	client := etcdtest.Start(t)
+	cfg := lease.Config{TTL: time.Second, Identity: "/nodes/a", Bar: "/gone/a"}
+	s := lease.NewSession(client, cfg)
+	s.Register("/nodes/a", []byte("alive"))
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(t.Context()) }()
+	require.NoError(t, s.Flush(t.Context()))
+	_, err := client.Put(t.Context(), "/gone/a", "")
+	require.NoError(t, err)
+	s.Register("/nodes/a/more", []byte("x"))
+	require.ErrorIs(t, <-ended, lease.ErrBarred)
+	require.ErrorContains(t, lease.NewSession(client, cfg).Run(t.Context()), "/gone/a")
+	resp, err := client.Get(t.Context(), "/nodes/", clientv3.WithPrefix())
+	require.NoError(t, err)
+	require.Empty(t, resp.Kvs)
+	leases, err := client.Leases(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, leases.Leases)
+
+	_, err = client.Delete(t.Context(), "/gone/a")
+	require.NoError(t, err)
+	again := lease.NewSession(client, cfg)
+	run(t, again.Run)
+	require.NoError(t, again.Flush(t.Context()))
+}
+
 // picture is what a receiver of updates knows.
 type picture struct {
 	mu        sync.Mutex

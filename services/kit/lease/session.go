@@ -25,9 +25,17 @@ type Config struct {
 	// earlier life of the process and is revoked, so that a restart waits for
 	// nothing. Empty: leases of earlier lives run out by themselves.
 	Identity string
+	// Bar is a key that somebody else writes to keep the process out: while it
+	// exists nothing is registered, and Run ends with ErrBarred. Whoever writes it
+	// in a transaction that wants Identity to be absent never meets a registered
+	// process. Empty: nobody is kept out.
+	Bar string
 	// Logger may be nil.
 	Logger *slog.Logger
 }
+
+// ErrBarred means that the process is kept out by Config.Bar.
+var ErrBarred = errors.New("registration is barred")
 
 // Session is a process's lease and the keys bound to it. Its methods may be
 // called by many goroutines.
@@ -151,12 +159,19 @@ func (s *Session) Alive() bool {
 const revokeTimeout = 2 * time.Second
 
 // Run takes a lease, keeps it, and takes another whenever it is lost, until ctx
-// ends; then it gives the lease back, and with it all keys.
+// ends; then it gives the lease back, and with it all keys. ErrBarred.
 func (s *Session) Run(ctx context.Context) error {
 	wait := backoff.New(backoff.Policy{Initial: 20 * time.Millisecond, Max: time.Second})
-	var last clientv3.LeaseID
-	for ctx.Err() == nil {
+	var (
+		last   clientv3.LeaseID
+		barred error
+	)
+	for ctx.Err() == nil && barred == nil {
 		grant, err := s.begin(ctx, last)
+		if errors.Is(err, ErrBarred) {
+			barred = err
+			break
+		}
 		if err != nil {
 			if ctx.Err() == nil {
 				s.cfg.Logger.Warn("no lease from etcd, trying again", "err", err)
@@ -170,7 +185,9 @@ func (s *Session) Run(ctx context.Context) error {
 		err = s.keep(ctx, grant)
 		s.setGrant(nil)
 		grant.end()
-		if ctx.Err() == nil {
+		if errors.Is(err, ErrBarred) {
+			barred = err
+		} else if ctx.Err() == nil {
 			s.cfg.Logger.Warn("lease lost, taking another", "lease", fmt.Sprintf("%x", grant.ID), "err", err)
 		}
 	}
@@ -181,7 +198,7 @@ func (s *Session) Run(ctx context.Context) error {
 			s.cfg.Logger.Warn("lease not given back, it will run out", "err", err)
 		}
 	}
-	return nil
+	return barred
 }
 
 // begin revokes what is left of earlier leases and takes a new one.
@@ -203,6 +220,15 @@ func (s *Session) begin(ctx context.Context, last clientv3.LeaseID) (*Grant, err
 			if err := s.revoke(ctx, clientv3.LeaseID(kv.Lease)); err != nil {
 				return nil, err
 			}
+		}
+	}
+	if s.cfg.Bar != "" {
+		resp, err := s.client.Get(ctx, s.cfg.Bar, clientv3.WithCountOnly())
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", s.cfg.Bar, err)
+		}
+		if resp.Count > 0 {
+			return nil, s.barred()
 		}
 	}
 	asked := time.Now()
@@ -231,7 +257,7 @@ func (s *Session) keep(ctx context.Context, g *Grant) error {
 		switch err := s.write(ctx, g, every); {
 		case err == nil:
 			retry.Reset()
-		case errors.Is(err, rpctypes.ErrLeaseNotFound):
+		case errors.Is(err, rpctypes.ErrLeaseNotFound), errors.Is(err, ErrBarred):
 			return err
 		case ctx.Err() == nil:
 			s.cfg.Logger.Warn("keys not written, trying again", "err", err)
@@ -274,13 +300,29 @@ func (s *Session) write(ctx context.Context, g *Grant, limit time.Duration) erro
 				return fmt.Errorf("delete %s: %w", key, err)
 			}
 		default:
-			if _, err := s.client.Put(ctx, key, string(reg.value), clientv3.WithLease(g.ID)); err != nil {
+			if err := s.put(ctx, g, key, reg.value); err != nil {
 				return fmt.Errorf("write %s: %w", key, err)
 			}
 		}
 		s.written(g, key, reg, removed)
 	}
 }
+
+// put writes a key unless the process is kept out.
+func (s *Session) put(ctx context.Context, g *Grant, key string, value []byte) error {
+	put := clientv3.OpPut(key, string(value), clientv3.WithLease(g.ID))
+	if s.cfg.Bar == "" {
+		_, err := s.client.Do(ctx, put)
+		return err
+	}
+	resp, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(s.cfg.Bar), "=", 0)).Then(put).Commit()
+	if err == nil && !resp.Succeeded {
+		return s.barred()
+	}
+	return err
+}
+
+func (s *Session) barred() error { return fmt.Errorf("%w by %s", ErrBarred, s.cfg.Bar) }
 
 // pending returns one key that has to be written or deleted, or "".
 func (s *Session) pending(g *Grant) (key string, reg registration, removed bool) {

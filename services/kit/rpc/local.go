@@ -178,6 +178,9 @@ type unaryCall struct {
 	args any
 }
 
+// Caller is for package caller.
+func (c *unaryCall) Caller() context.Context { return c.caller }
+
 func (c *unaryCall) run(values context.Context, m *method) (answer any, err error) {
 	ctx := c.open(values, c)
 	if handler := c.local.server; handler != nil {

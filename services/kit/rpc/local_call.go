@@ -22,8 +22,10 @@ type call struct {
 	local  *Local
 	caller context.Context
 	method string
-	// values are what the handler may see; set by open.
-	values context.Context
+	// metadata is what the handler may see beside the stream, which is the type
+	// that the call is part of; set by open.
+	metadata context.Context
+	stream   grpc.ServerTransportStream
 	// headerSent is closed when the header is complete; nil for unary calls,
 	// where nobody waits for it.
 	headerSent chan struct{}
@@ -39,6 +41,8 @@ type call struct {
 		// connection, or with the handler; nil until someone asks.
 		ending context.Context
 		end    context.CancelFunc
+		// values are metadata and stream as a context; nil until someone looks.
+		values context.Context
 	}
 }
 
@@ -53,7 +57,7 @@ func (c *call) open(values context.Context, outer interface {
 	grpc.ServerTransportStream
 },
 ) context.Context {
-	c.values = grpc.NewContextWithServerTransportStream(values, outer)
+	c.metadata, c.stream = values, outer
 	return outer
 }
 
@@ -99,7 +103,15 @@ func (c *call) Err() error {
 }
 
 // Value returns what came with the call, never a value of the caller's context.
-func (c *call) Value(key any) any { return c.values.Value(key) }
+func (c *call) Value(key any) any {
+	c.mu.Lock()
+	if c.mu.values == nil {
+		c.mu.values = grpc.NewContextWithServerTransportStream(c.metadata, c.stream)
+	}
+	values := c.mu.values
+	c.mu.Unlock()
+	return values.Value(key)
+}
 
 // finish is called when the handler has returned.
 func (c *call) finish() {

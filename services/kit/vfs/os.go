@@ -51,7 +51,7 @@ func (osFS) Stat(name string) (Info, error) {
 	if fi.IsDir() {
 		return Info{Dir: true}, nil
 	}
-	return Info{Size: fi.Size()}, nil
+	return Info{Size: fi.Size(), Modified: fi.ModTime()}, nil
 }
 
 func (osFS) SyncDir(dir string) error {

@@ -11,6 +11,7 @@ package vfs
 import (
 	"errors"
 	"io"
+	"time"
 )
 
 // ErrLocked is what FS.Lock returns while another holder has the lock.
@@ -84,6 +85,9 @@ type FS interface {
 
 // Info is what Stat tells.
 type Info struct {
-	Size int64
-	Dir  bool
+	// Size and Modified are those of a file: when it was last written or cut. A
+	// crash may leave either time.
+	Size     int64
+	Modified time.Time
+	Dir      bool
 }

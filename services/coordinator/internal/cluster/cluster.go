@@ -37,6 +37,9 @@ import (
 // ErrTooFewNodes means that a topic shall have more replicas than there are nodes.
 var ErrTooFewNodes = errs.New(errs.FailedPrecondition, "TOO_FEW_NODES", "there are fewer storage nodes than replicas")
 
+// ErrTopicGone means that a topic was deleted while it was being made.
+var ErrTopicGone = errs.New(errs.Aborted, "TOPIC_GONE", "the topic was deleted meanwhile")
+
 // Config is how topics are made.
 type Config struct {
 	// ReplicationFactor is that of topics that name none.
@@ -127,16 +130,20 @@ func (c *Cluster) create(ctx context.Context, t *term, req *coordinatorv1.Create
 	if err != nil {
 		return nil, fmt.Errorf("make an id for topic %q: %w", req.Name, err)
 	}
-	nodes := c.candidates()
+	nodes, silent := c.candidates(t)
 	if replicas > len(nodes) {
 		// Perhaps one came this very moment.
 		if err := c.view.Sync(ctx); err != nil {
 			return nil, err
 		}
-		nodes = c.candidates()
+		nodes, silent = c.candidates(t)
 	}
-	if replicas > len(nodes) {
-		return nil, ErrTooFewNodes.WithMessage("%d replicas need as many storage nodes; there are %d", replicas, len(nodes))
+	switch {
+	case replicas > len(nodes)+len(silent):
+		return nil, ErrTooFewNodes.WithMessage("%d replicas need as many storage nodes; there are %d", replicas, len(nodes)+len(silent))
+	case replicas > len(nodes):
+		// Nothing is begun that would have to be taken back.
+		return nil, peer.ErrNodeAway.WithMessage("storage node %q does not answer", silent[0]).With("node", silent[0])
 	}
 	assignments, err := place.Place(nodes, int(req.Partitions), replicas, binary.BigEndian.Uint64(id[:]))
 	if err != nil {
@@ -160,20 +167,29 @@ func (c *Cluster) create(ctx context.Context, t *term, req *coordinatorv1.Create
 		c.log.Warn("topic not made, taking it back", "topic", req.Name, "err", err)
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.CallTimeout)
 		defer cancel()
-		marked, undoErr := c.store.Withdraw(undo, t.Term, stored)
+		marked, withdrawn, undoErr := c.store.Withdraw(undo, t.Term, stored)
 		if undoErr != nil {
 			// The row stays, and the nodes are told again: the topic comes to be.
 			c.log.Error("topic not taken back", "topic", req.Name, "err", undoErr)
 			return nil, t.deposed(errors.Join(err, undoErr))
 		}
-		t.remove(view.Deleting{ID: marked.ID(), Name: marked.Name, Nodes: marked.Nodes})
+		if withdrawn {
+			t.remove(deletingOf(marked))
+		}
 		return nil, err
 	}
 	return topic, nil
 }
 
-// candidates are the nodes that may hold replicas, with their load.
-func (c *Cluster) candidates() []place.Node {
+func deletingOf(marked meta.Row) view.Deleting {
+	return view.Deleting{ID: marked.ID(), Name: marked.Name, Nodes: marked.Nodes, Revision: marked.Version}
+}
+
+// candidates are the nodes that may hold replicas, with their load. silent are
+// registered, too, and did not answer when they were last told something: a topic
+// that is placed on one of them fails and leaves a row behind until the node has
+// removed what it may have of it, so that tries over and over would pile them up.
+func (c *Cluster) candidates(t *term) (nodes []place.Node, silent []string) {
 	load := make(map[string]int)
 	for _, t := range c.view.Topics() {
 		for _, p := range t.Partitions {
@@ -182,11 +198,14 @@ func (c *Cluster) candidates() []place.Node {
 			}
 		}
 	}
-	var nodes []place.Node
 	for _, n := range c.view.Nodes(view.RoleStorage) {
+		if t.silent(n.Id) {
+			silent = append(silent, n.Id)
+			continue
+		}
 		nodes = append(nodes, place.Node{ID: n.Id, Rack: n.Rack, Load: load[n.Id]})
 	}
-	return nodes
+	return nodes, silent
 }
 
 // UpdateTopicConfig changes configs of a topic, all or none. The nodes that are
@@ -227,7 +246,7 @@ func (c *Cluster) DeleteTopic(ctx context.Context, name string) (*coordinatorv1.
 	if err != nil {
 		return nil, err
 	}
-	wait := t.remove(view.Deleting{ID: row.ID(), Name: row.Name, Nodes: row.Nodes})
+	wait := t.remove(deletingOf(row))
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.CallTimeout)
 	defer cancel()
 	wait(ctx)

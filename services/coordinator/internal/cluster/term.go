@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -83,6 +84,7 @@ func (t *term) run() error {
 		for _, d := range t.cluster.view.Deleting() {
 			t.remove(d)
 		}
+		t.dropForgotten()
 		select {
 		case <-t.ctx.Done():
 			return context.Cause(t.ctx)
@@ -133,7 +135,7 @@ func (t *term) syncWorkers() {
 		t.mu.workers[n.Id] = w
 		for id, d := range t.mu.deletions {
 			if d.remaining[n.Id] {
-				w.remove(id)
+				w.remove(id, d.Revision)
 			}
 		}
 		t.work.Go(w.run)
@@ -168,10 +170,30 @@ func (t *term) place(ctx context.Context, topic *coordinatorv1.Topic, nodes []st
 		case err := <-answers:
 			failed = errors.Join(failed, err)
 		case <-ctx.Done():
+			t.suspect(nodes)
 			return peer.ErrNodeAway.WithMessage("the storage nodes do not answer").Because(errors.Join(failed, ctx.Err()))
 		}
 	}
 	return first(failed)
+}
+
+// suspect takes nodes for silent until they answer the next time.
+func (t *term) suspect(nodes []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, node := range nodes {
+		if w, ok := t.mu.workers[node]; ok {
+			w.setSilent(true)
+		}
+	}
+}
+
+// silent tells whether a node did not answer when it was last told something.
+func (t *term) silent(node string) bool {
+	t.mu.Lock()
+	w := t.mu.workers[node]
+	t.mu.Unlock()
+	return w != nil && w.isSilent()
 }
 
 // first returns the first of joined errors, which is one that has a status.
@@ -192,9 +214,12 @@ func (t *term) remove(d view.Deleting) (wait func(context.Context)) {
 		del = &deletion{Deleting: d, remaining: make(map[string]bool), removed: make(chan struct{})}
 		t.mu.deletions[d.ID] = del
 		for _, node := range d.Nodes {
+			if t.cluster.view.Forgotten(node) {
+				continue
+			}
 			del.remaining[node] = true
 			if w, ok := t.mu.workers[node]; ok {
-				w.remove(d.ID)
+				w.remove(d.ID, d.Revision)
 			}
 		}
 		t.settleDeletionsLocked()
@@ -209,6 +234,16 @@ func (t *term) remove(d view.Deleting) (wait func(context.Context)) {
 		case <-t.ctx.Done():
 		}
 	}
+}
+
+// dropForgotten has no deletion wait for a node that was given up.
+func (t *term) dropForgotten() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, d := range t.mu.deletions {
+		maps.DeleteFunc(d.remaining, func(node string, _ bool) bool { return t.cluster.view.Forgotten(node) })
+	}
+	t.settleDeletionsLocked()
 }
 
 // deleted reports whether a topic must not be placed any more: it is among the

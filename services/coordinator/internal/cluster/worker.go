@@ -14,6 +14,7 @@ import (
 	"github.com/sluiceio/sluice/services/coordinator/internal/rows"
 	"github.com/sluiceio/sluice/services/coordinator/internal/view"
 	"github.com/sluiceio/sluice/services/kit/backoff"
+	"github.com/sluiceio/sluice/services/kit/errs"
 )
 
 // worker tells one life of one storage node what it holds, one call at a time.
@@ -31,6 +32,9 @@ type worker struct {
 		sync.Mutex
 		// gone is set when nobody takes up work any more.
 		gone bool
+		// silent is set after a call that the node did not answer, until it answers
+		// one.
+		silent bool
 		pending
 	}
 }
@@ -41,8 +45,15 @@ type pending struct {
 	everything bool
 	// topics are to be placed even though the picture may not have them yet.
 	topics  map[rows.TopicID]*coordinatorv1.Topic
-	waiters []chan<- error
-	removed map[rows.TopicID]bool
+	waiters []waiter
+	// removed are topics to be removed, with the revisions of their deletions.
+	removed map[rows.TopicID]int64
+}
+
+// waiter waits for a topic to be placed.
+type waiter struct {
+	topic  rows.TopicID
+	answer chan<- error
 }
 
 func (p *pending) empty() bool { return !p.everything && len(p.topics) == 0 && len(p.removed) == 0 }
@@ -69,19 +80,31 @@ func (w *worker) place(topic *coordinatorv1.Topic, answer chan<- error) {
 	if before := w.mu.topics[id]; before == nil || before.Version < topic.Version {
 		w.mu.topics[id] = topic
 	}
-	w.mu.waiters = append(w.mu.waiters, answer)
+	w.mu.waiters = append(w.mu.waiters, waiter{id, answer})
 	w.wakeUp()
 }
 
 // remove queues the removal of a topic's replicas.
-func (w *worker) remove(id rows.TopicID) {
+func (w *worker) remove(id rows.TopicID, revision int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.mu.removed == nil {
-		w.mu.removed = make(map[rows.TopicID]bool)
+		w.mu.removed = make(map[rows.TopicID]int64)
 	}
-	w.mu.removed[id] = true
+	w.mu.removed[id] = revision
 	w.wakeUp()
+}
+
+func (w *worker) setSilent(silent bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.silent = silent
+}
+
+func (w *worker) isSilent() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mu.silent
 }
 
 func (w *worker) wakeUp() {
@@ -104,9 +127,13 @@ func (w *worker) run() {
 			}
 			continue
 		}
-		err := w.tell(todo)
-		for _, answer := range todo.waiters {
-			answer <- err // buffered for one answer of each node
+		refused, err := w.tell(todo)
+		for _, waiting := range todo.waiters {
+			answer := err
+			if err == nil && refused[waiting.topic] {
+				answer = ErrTopicGone
+			}
+			waiting.answer <- answer // buffered for one answer of each node
 		}
 		if err == nil {
 			wait.Reset()
@@ -136,7 +163,7 @@ func (w *worker) again(todo pending) {
 	defer w.mu.Unlock()
 	w.mu.everything = true
 	if w.mu.removed == nil {
-		w.mu.removed = make(map[rows.TopicID]bool)
+		w.mu.removed = make(map[rows.TopicID]int64)
 	}
 	maps.Copy(w.mu.removed, todo.removed)
 }
@@ -146,8 +173,8 @@ func (w *worker) leave() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mu.gone = true
-	for _, answer := range w.mu.waiters {
-		answer <- w.away(errWorkerGone)
+	for _, waiting := range w.mu.waiters {
+		waiting.answer <- w.away(errWorkerGone)
 	}
 	w.mu.waiters = nil
 }
@@ -157,8 +184,10 @@ func (w *worker) away(cause error) error {
 }
 
 // tell sends what is pending, but for topics that have been deleted meanwhile.
-// Placements come first, since a removal may be of one of them.
-func (w *worker) tell(todo pending) error {
+// Placements come first, since a removal may be of one of them. It returns the
+// topics that the node refused because it had been told to remove them: the
+// picture that has them is old, and telling the node again would not help.
+func (w *worker) tell(todo pending) (refused map[rows.TopicID]bool, err error) {
 	var topics []*coordinatorv1.Topic
 	for _, t := range todo.topics {
 		if !w.term.deleted(t) {
@@ -172,30 +201,39 @@ func (w *worker) tell(todo pending) error {
 			}
 		}
 	}
+	refused = make(map[rows.TopicID]bool)
 	for _, request := range placements(w.node, topics) {
-		if err := w.call(func(ctx context.Context, replicas storagev1.ReplicaServiceClient) error {
-			_, err := replicas.PlaceReplicas(ctx, request)
+		var placed *storagev1.PlaceReplicasResponse
+		if err := w.call(func(ctx context.Context, replicas storagev1.ReplicaServiceClient) (err error) {
+			placed, err = replicas.PlaceReplicas(ctx, request)
 			return err
 		}); err != nil {
-			return err
+			return nil, err
+		}
+		for _, b := range placed.RemovedTopicIds {
+			if id, ok := rows.ParseTopicID(b); ok {
+				refused[id] = true
+				w.term.log().Warn("storage node was told to remove a topic that is to be placed", "node", w.node, "topic", id)
+			}
 		}
 	}
 	if len(todo.removed) == 0 {
-		return nil
+		return refused, nil
 	}
 	request := &storagev1.RemoveReplicasRequest{}
 	ids := slices.Collect(maps.Keys(todo.removed))
 	for _, id := range ids {
 		request.TopicIds = append(request.TopicIds, id[:])
+		request.Revision = max(request.Revision, todo.removed[id])
 	}
-	err := w.call(func(ctx context.Context, replicas storagev1.ReplicaServiceClient) error {
+	err = w.call(func(ctx context.Context, replicas storagev1.ReplicaServiceClient) error {
 		_, err := replicas.RemoveReplicas(ctx, request)
 		return err
 	})
 	if err == nil {
 		w.term.removedFrom(w.node, ids)
 	}
-	return err
+	return refused, err
 }
 
 func (w *worker) call(do func(context.Context, storagev1.ReplicaServiceClient) error) error {
@@ -205,8 +243,16 @@ func (w *worker) call(do func(context.Context, storagev1.ReplicaServiceClient) e
 	if err == nil {
 		err = do(ctx, replicas)
 	}
+	w.setSilent(silence(err))
 	if err == nil || errors.Is(err, peer.ErrNodeAway) {
 		return err
 	}
 	return w.away(err)
+}
+
+// silence tells whether a call failed in a way that says nothing of what was asked
+// for: the next one would, too.
+func silence(err error) bool {
+	kind := errs.KindOf(err)
+	return err != nil && kind != errs.InvalidArgument && kind != errs.Unimplemented
 }

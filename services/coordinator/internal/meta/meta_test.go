@@ -137,7 +137,7 @@ func TestADeposedLeaderChangesNothing(t *testing.T) {
 			_, err := store.UpdateConfig(ctx, term, "orders", map[string]string{"retention.ms": "1"}, nil)
 			return err
 		},
-		"withdraw": func(term elect.Term) error { _, err := store.Withdraw(ctx, term, created); return err },
+		"withdraw": func(term elect.Term) error { _, _, err := store.Withdraw(ctx, term, created); return err },
 		"delete":   func(term elect.Term) error { _, err := store.Delete(ctx, term, "orders"); return err },
 		"forget":   func(term elect.Term) error { return store.Forget(ctx, term, created.ID()) },
 	}

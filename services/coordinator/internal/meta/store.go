@@ -125,11 +125,11 @@ func (s *Store) Delete(ctx context.Context, term elect.Term, name string) (Row, 
 	}
 }
 
-// Withdraw takes a topic back that could not be made, as Delete does, unless it
-// has been changed since.
-func (s *Store) Withdraw(ctx context.Context, term elect.Term, row Row) (Row, error) {
-	marked, _, err := s.mark(ctx, term, row)
-	return marked, err
+// Withdraw takes a topic back that could not be made, as Delete does. It does
+// nothing, and ok is false, when the row has been changed since: somebody has the
+// topic, or has deleted it.
+func (s *Store) Withdraw(ctx context.Context, term elect.Term, row Row) (marked Row, ok bool, err error) {
+	return s.mark(ctx, term, row)
 }
 
 func (s *Store) mark(ctx context.Context, term elect.Term, row Row) (marked Row, ok bool, err error) {

@@ -5,6 +5,7 @@
 //	/sluice/nodes/<id>         persist.v1.NodeRow, under the process's lease
 //	/sluice/topics/<name>      persist.v1.TopicRow
 //	/sluice/deleting/<id>      persist.v1.TopicRow of a topic whose replicas go
+//	/sluice/forgotten/<id>     persist.v1.ForgottenNodeRow of a node that was given up
 //	/sluice/leader/<lease>     node id; the oldest key is the elected coordinator
 //	/sluice/shards/<number>    persist.v1.ShardRow, under the owner's lease
 //
@@ -26,6 +27,8 @@ const (
 	Topics   = Root + "topics/"
 	Deleting = Root + "deleting/"
 	Shards   = Root + "shards/"
+	// Forgotten are the nodes that were given up.
+	Forgotten = Root + "forgotten/"
 	// Election is the prefix of the election without the slash that the
 	// election adds.
 	Election = Root + "leader"
@@ -47,6 +50,10 @@ func (id TopicID) String() string { return hex.EncodeToString(id[:]) }
 
 // NodeKey is the key of a node's row.
 func NodeKey(id string) string { return Nodes + id }
+
+// ForgottenKey is the key that keeps processes of a node's id out, once the node
+// was given up.
+func ForgottenKey(id string) string { return Forgotten + id }
 
 // TopicKey is the key of a topic's row.
 func TopicKey(name string) string { return Topics + name }

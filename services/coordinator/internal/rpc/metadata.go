@@ -90,6 +90,26 @@ func (m *Metadata) DescribeTopic(ctx context.Context, req *coordinatorv1.Describ
 	return &coordinatorv1.DescribeTopicResponse{Topic: topic, Revision: topic.Version}, nil
 }
 
+// ListNodes returns the nodes, as they were when the call came.
+func (m *Metadata) ListNodes(ctx context.Context, _ *coordinatorv1.ListNodesRequest) (*coordinatorv1.ListNodesResponse, error) {
+	if err := m.view.Sync(ctx); err != nil {
+		return nil, err
+	}
+	return &coordinatorv1.ListNodesResponse{Nodes: cluster.Nodes(m.view)}, nil
+}
+
+// ForgetNode gives up a node.
+func (m *Metadata) ForgetNode(ctx context.Context, req *coordinatorv1.ForgetNodeRequest) (*coordinatorv1.ForgetNodeResponse, error) {
+	if !m.cluster.Leads() {
+		return forward(ctx, m, req, coordinatorv1.MetadataServiceClient.ForgetNode)
+	}
+	lost, err := m.cluster.ForgetNode(ctx, req.NodeId, req.Force)
+	if err != nil {
+		return nil, err
+	}
+	return &coordinatorv1.ForgetNodeResponse{LostTopics: lost}, nil
+}
+
 // WatchMetadata sends the picture and its changes until the caller hangs up.
 func (m *Metadata) WatchMetadata(_ *coordinatorv1.WatchMetadataRequest, stream grpc.ServerStreamingServer[coordinatorv1.WatchMetadataResponse]) error {
 	feed := m.view.Feed()

@@ -76,7 +76,7 @@ func (c *Cluster) OnAppend(f func(key Key, epoch int64) Fault) {
 	c.onAppend = f
 }
 
-// Deliver has appends arrive that were late.
+// Deliver has appends and placements arrive that were late.
 func (c *Cluster) Deliver() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,7 +125,9 @@ type Node struct {
 
 	// Fields below are guarded by the cluster's lock.
 
-	down    bool
+	down bool
+	// held keeps the next placement until it is closed; nil when none is kept.
+	held    chan struct{}
 	topics  map[[16]byte]*storagev1.PlaceReplicasRequest_TopicPlacement
 	placed  int // calls of PlaceReplicas
 	removed [][16]byte
@@ -170,6 +172,23 @@ func (n *Node) SetDown(down bool) {
 	}
 }
 
+// HoldNext keeps the next placement on its way until release is called. If its
+// caller gives up before, it arrives when Deliver is called.
+func (n *Node) HoldNext() (release func()) {
+	n.cluster.mu.Lock()
+	defer n.cluster.mu.Unlock()
+	held := make(chan struct{})
+	n.held = held
+	return sync.OnceFunc(func() { close(held) })
+}
+
+// Placements returns how many calls of PlaceReplicas came.
+func (n *Node) Placements() int {
+	n.cluster.mu.Lock()
+	defer n.cluster.mu.Unlock()
+	return n.placed
+}
+
 // Topics returns what the node holds, by topic name.
 func (n *Node) Topics() map[string]*storagev1.PlaceReplicasRequest_TopicPlacement {
 	n.cluster.mu.Lock()
@@ -189,15 +208,37 @@ func (n *Node) Removed() [][16]byte {
 }
 
 // PlaceReplicas notes replicas. The first voter of a new partition leads it.
-func (n *Node) PlaceReplicas(_ context.Context, req *storagev1.PlaceReplicasRequest) (*storagev1.PlaceReplicasResponse, error) {
+func (n *Node) PlaceReplicas(ctx context.Context, req *storagev1.PlaceReplicasRequest) (*storagev1.PlaceReplicasResponse, error) {
 	n.cluster.mu.Lock()
 	defer n.cluster.mu.Unlock()
+	n.placed++
+	if held := n.held; held != nil {
+		n.held = nil
+		n.cluster.mu.Unlock()
+		select {
+		case <-held:
+		case <-ctx.Done():
+		}
+		n.cluster.mu.Lock()
+		if ctx.Err() != nil {
+			n.cluster.late = append(n.cluster.late, func() { n.placeLocked(req) })
+			return nil, ctx.Err()
+		}
+	}
 	if n.down {
 		return nil, ErrDown
 	}
-	n.placed++
+	return n.placeLocked(req), nil
+}
+
+func (n *Node) placeLocked(req *storagev1.PlaceReplicasRequest) *storagev1.PlaceReplicasResponse {
+	resp := &storagev1.PlaceReplicasResponse{}
 	for _, t := range req.Topics {
 		id := [16]byte(t.TopicId)
+		if slices.Contains(n.removed, id) {
+			resp.RemovedTopicIds = append(resp.RemovedTopicIds, id[:])
+			continue
+		}
 		if old := n.topics[id]; old != nil && old.ConfigVersion > t.ConfigVersion {
 			continue
 		}
@@ -211,7 +252,7 @@ func (n *Node) PlaceReplicas(_ context.Context, req *storagev1.PlaceReplicasRequ
 			n.changedLocked(key)
 		}
 	}
-	return &storagev1.PlaceReplicasResponse{}, nil
+	return resp
 }
 
 // RemoveReplicas forgets topics.
@@ -223,6 +264,9 @@ func (n *Node) RemoveReplicas(_ context.Context, req *storagev1.RemoveReplicasRe
 	}
 	for _, t := range req.TopicIds {
 		id := [16]byte(t)
+		if held := n.topics[id]; held != nil && held.ConfigVersion >= req.Revision {
+			return nil, errs.New(errs.InvalidArgument, "BAD_REVISION", "revision %d is not after %d", req.Revision, held.ConfigVersion)
+		}
 		n.removed = append(n.removed, id)
 		delete(n.topics, id)
 	}

@@ -55,6 +55,12 @@ func (v *View) applyLocked(c lease.Change) {
 		err = v.deletingLocked(strings.TrimPrefix(c.Key, rows.Deleting), c)
 	case strings.HasPrefix(c.Key, rows.Nodes):
 		err = v.nodeLocked(strings.TrimPrefix(c.Key, rows.Nodes), c)
+	case strings.HasPrefix(c.Key, rows.Forgotten):
+		if id := strings.TrimPrefix(c.Key, rows.Forgotten); c.Deleted {
+			delete(v.mu.forgotten, id)
+		} else {
+			v.mu.forgotten[id] = true
+		}
 	case strings.HasPrefix(c.Key, rows.Shards):
 		err = v.shardLocked(c)
 	case strings.HasPrefix(c.Key, rows.Election+"/"):
@@ -129,7 +135,7 @@ func (v *View) deletingLocked(hexID string, c lease.Change) error {
 	if err := proto.Unmarshal(c.Value, row); err != nil {
 		return err
 	}
-	v.mu.deleting[id] = Deleting{ID: id, Name: row.Name, Nodes: row.Nodes}
+	v.mu.deleting[id] = Deleting{ID: id, Name: row.Name, Nodes: row.Nodes, Revision: c.ModRevision}
 	return nil
 }
 

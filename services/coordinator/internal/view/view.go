@@ -43,7 +43,9 @@ type View struct {
 		byID     map[rows.TopicID]*coordinatorv1.Topic
 		deleting map[rows.TopicID]Deleting
 		nodes    map[string]Node
-		shards   map[int32]Shard
+		// forgotten are the nodes that were given up.
+		forgotten map[string]bool
+		shards    map[int32]Shard
 		// candidates are the keys of the election with the node behind each.
 		candidates map[string]candidate
 
@@ -95,6 +97,8 @@ type Deleting struct {
 	Name string
 	// Nodes held replicas.
 	Nodes []string
+	// Revision is that of the deletion.
+	Revision int64
 }
 
 // New returns an empty picture; Run fills it and keeps it up to date.
@@ -105,6 +109,7 @@ func New(etcd *clientv3.Client, log *slog.Logger) *View {
 	v.mu.byID = make(map[rows.TopicID]*coordinatorv1.Topic)
 	v.mu.deleting = make(map[rows.TopicID]Deleting)
 	v.mu.nodes = make(map[string]Node)
+	v.mu.forgotten = make(map[string]bool)
 	v.mu.shards = make(map[int32]Shard)
 	v.mu.candidates = make(map[string]candidate)
 	v.mu.leaders = make(map[rows.TopicID]*leaders)
@@ -220,6 +225,20 @@ func (v *View) Nodes(role string) []Node {
 	}
 	slices.SortFunc(nodes, func(a, b Node) int { return strings.Compare(a.Id, b.Id) })
 	return nodes
+}
+
+// AllNodes returns the live nodes, in no order.
+func (v *View) AllNodes() []Node {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return slices.Collect(maps.Values(v.mu.nodes))
+}
+
+// Forgotten reports whether a node was given up.
+func (v *View) Forgotten(id string) bool {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.mu.forgotten[id]
 }
 
 // Shard returns a shard's owner.

@@ -9,6 +9,7 @@ import (
 
 	registryv1 "github.com/sluiceio/sluice/gen/go/sluice/registry/v1"
 	"github.com/sluiceio/sluice/services/gateway/internal/callers"
+	"github.com/sluiceio/sluice/services/gateway/internal/credential"
 	"github.com/sluiceio/sluice/services/gateway/internal/grants"
 	"github.com/sluiceio/sluice/services/kit/backoff"
 	"github.com/sluiceio/sluice/services/kit/errs"
@@ -34,6 +35,17 @@ type introductions struct {
 	memory  callers.Memory
 	// Whom the memory is of; nil while nobody is watched.
 	watched atomic.Pointer[Node]
+}
+
+// Secret finds the secret that a caller sends in the values of the headers
+// Authorization and X-Es-Key; empty when there is none. Where callers need no key,
+// what the headers have is not looked at, be it meant for a proxy or malformed.
+func (b *Backend) Secret(authorization, esKey []string) (string, error) {
+	secret, err := credential.Secret(authorization, esKey)
+	if err != nil && !b.callers.required {
+		return "", nil
+	}
+	return secret, err
 }
 
 // Authenticate returns who has a secret, which is empty when none came. It is

@@ -62,6 +62,27 @@ func (b *Backend) Consume(ctx context.Context, caller grants.Caller, r Read) (Fe
 	return b.consume(ctx, caller, topic, r)
 }
 
+// Await waits until a read would find a first record, for as long as the read
+// says, and returns without it. What it was to return is not held meanwhile.
+func (b *Backend) Await(ctx context.Context, caller grants.Caller, r Read) error {
+	topic, err := b.readablePartition(ctx, caller, r.Topic, r.Partition)
+	if err != nil {
+		return err
+	}
+	return b.await(ctx, caller, topic, r)
+}
+
+func (b *Backend) await(ctx context.Context, caller grants.Caller, topic *picture.Topic, r Read) error {
+	if err := b.quotas.mayConsume(ctx, caller); err != nil {
+		return err
+	}
+	wait := min(r.Wait, MaxWait)
+	ctx, cancel := context.WithTimeout(ctx, b.limits.Timeout+wait)
+	defer cancel()
+	_, err := b.fetchWaiting(ctx, topic, r.Partition, r.Offset, 1, wait)
+	return err
+}
+
 func (b *Backend) readablePartition(ctx context.Context, caller grants.Caller, name string, partition int32) (*picture.Topic, error) {
 	topic, err := b.readable(ctx, caller, name)
 	if err != nil {

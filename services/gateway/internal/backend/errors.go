@@ -9,12 +9,14 @@ import (
 
 // What the doors and their clients can act on. Messages name the subject.
 var (
-	ErrTopicNotFound    = errs.New(errs.NotFound, "TOPIC_NOT_FOUND", "the topic does not exist")
-	ErrPartition        = errs.New(errs.InvalidArgument, "UNKNOWN_PARTITION", "the topic has no such partition")
-	ErrInvalidRequest   = errs.New(errs.InvalidArgument, "INVALID_REQUEST", "invalid request")
-	ErrRecordTooLarge   = errs.New(errs.InvalidArgument, "RECORD_TOO_LARGE", "the record is too large")
-	ErrInvalidRecord    = errs.New(errs.InvalidArgument, "INVALID_RECORD", "the record is invalid")
-	ErrOffsetOutOfRange = errs.New(errs.OutOfRange, "OFFSET_OUT_OF_RANGE", "the offset is out of range")
+	ErrTopicNotFound = errs.New(errs.NotFound, "TOPIC_NOT_FOUND", "the topic does not exist")
+	ErrPartition     = errs.New(errs.InvalidArgument, "UNKNOWN_PARTITION", "the topic has no such partition")
+	// ErrPartitionNotFound is ErrPartition where the partition is what is asked for.
+	ErrPartitionNotFound = errs.New(errs.NotFound, "PARTITION_NOT_FOUND", "the topic has no such partition")
+	ErrInvalidRequest    = errs.New(errs.InvalidArgument, "INVALID_REQUEST", "invalid request")
+	ErrRecordTooLarge    = errs.New(errs.InvalidArgument, "RECORD_TOO_LARGE", "the record is too large")
+	ErrInvalidRecord     = errs.New(errs.InvalidArgument, "INVALID_RECORD", "the record is invalid")
+	ErrOffsetOutOfRange  = errs.New(errs.OutOfRange, "OFFSET_OUT_OF_RANGE", "the offset is out of range")
 	// ErrSequenceGap and ErrSequenceTooLow: nothing of the request was written.
 	ErrSequenceGap    = errs.New(errs.InvalidArgument, "SEQUENCE_GAP", "sequence gap: send the missing records first")
 	ErrSequenceTooLow = errs.New(errs.InvalidArgument, "SEQUENCE_TOO_LOW", "sequence too low")
@@ -30,9 +32,12 @@ var (
 	ErrUnknownOutcome = errs.New(errs.Unavailable, "UNKNOWN_OUTCOME", "the outcome is unknown")
 	ErrDamaged        = errs.New(errs.Unavailable, "PARTITION_DAMAGED", "the partition is damaged")
 	ErrStorageFailed  = errs.New(errs.Unavailable, "STORAGE_FAILED", "the disk refused a write")
-	ErrOverloaded     = errs.New(errs.Unavailable, "OVERLOADED", "too much waits to be written").WithRetryAfter(time.Second)
-	ErrUnsupported    = errs.New(errs.Unimplemented, "UNSUPPORTED", "not served by this version")
-	ErrUnreachable    = errs.New(errs.Unavailable, "NODE_UNREACHABLE", "a node does not answer")
+	// Of records that are in cold storage.
+	ErrColdUnavailable = errs.New(errs.Unavailable, "COLD_STORAGE_UNAVAILABLE", "cold storage is unavailable").WithRetryAfter(time.Second)
+	ErrColdDamaged     = errs.New(errs.Unavailable, "COLD_STORAGE_DAMAGED", "an object in cold storage is damaged")
+	ErrOverloaded      = errs.New(errs.Unavailable, "OVERLOADED", "too much waits to be written").WithRetryAfter(time.Second)
+	ErrUnsupported     = errs.New(errs.Unimplemented, "UNSUPPORTED", "not served by this version")
+	ErrUnreachable     = errs.New(errs.Unavailable, "NODE_UNREACHABLE", "a node does not answer")
 )
 
 // A subject is what an error is about.
@@ -66,6 +71,10 @@ func (s subject) partitionError(e *storagev1.PartitionError) error {
 		return about(ErrDamaged, "damaged")
 	case storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED:
 		return about(ErrStorageFailed, "storage failed")
+	case storagev1.ErrorCode_ERROR_CODE_COLD_UNAVAILABLE:
+		return about(ErrColdUnavailable, "cold storage unavailable")
+	case storagev1.ErrorCode_ERROR_CODE_COLD_DAMAGED:
+		return about(ErrColdDamaged, "cold storage damaged")
 	case storagev1.ErrorCode_ERROR_CODE_OVERLOADED:
 		return about(ErrOverloaded, "overloaded")
 	case storagev1.ErrorCode_ERROR_CODE_OUT_OF_ORDER_SEQUENCE:

@@ -19,24 +19,45 @@ const maxGroup = 249
 // ConsumeGroup reads a partition from the committed offset of a group, or from
 // the start when nothing was committed. The offset of the read is not looked at.
 func (b *Backend) ConsumeGroup(ctx context.Context, caller grants.Caller, group string, r Read) (Fetched, error) {
-	if err := checkGroup(group); err != nil {
+	topic, offset, err := b.committed(ctx, caller, group, r)
+	if err != nil {
 		return Fetched{}, err
+	}
+	r.Offset = offset
+	return b.consume(ctx, caller, topic, r)
+}
+
+// AwaitGroup is Await from the committed offset of a group.
+func (b *Backend) AwaitGroup(ctx context.Context, caller grants.Caller, group string, r Read) error {
+	topic, offset, err := b.committed(ctx, caller, group, r)
+	if err != nil {
+		return err
+	}
+	r.Offset = offset
+	return b.await(ctx, caller, topic, r)
+}
+
+// committed returns the topic of a read and the offset that a group has committed
+// on its partition; 0 when it has committed nothing.
+func (b *Backend) committed(ctx context.Context, caller grants.Caller, group string, r Read) (*picture.Topic, int64, error) {
+	if err := checkGroup(group); err != nil {
+		return nil, 0, err
 	}
 	topic, err := b.readablePartition(ctx, caller, r.Topic, r.Partition)
 	if err != nil {
-		return Fetched{}, err
+		return nil, 0, err
 	}
 	committed, err := b.fetchOffsets(ctx, caller, group, topic)
 	if err != nil {
-		return Fetched{}, err
+		return nil, 0, err
 	}
-	r.Offset = 0
+	var offset int64
 	for _, c := range committed {
 		if c.GetPartition() == r.Partition && topic.ID == picture.TopicID(c.GetTopicId()) {
-			r.Offset = c.GetOffset()
+			offset = c.GetOffset()
 		}
 	}
-	return b.consume(ctx, caller, topic, r)
+	return topic, offset, nil
 }
 
 // Commit is an offset to commit.

@@ -68,8 +68,9 @@ func (b *Backend) Produce(ctx context.Context, caller grants.Caller, topicName s
 // waited for the same topic share a sync of the disk. Each is checked by itself,
 // and one that is refused takes no other along. There is a result for each.
 //
-// A request of a producer is by itself: what it may write depends on what those
-// before it have written.
+// What a request of a producer may write depends on what those before it have
+// written; those of one producer that follow one another are written together where
+// that makes no difference.
 func (b *Backend) ProduceAll(ctx context.Context, caller grants.Caller, topicName string, requests []WriteRequest) []WriteResult {
 	results := make([]WriteResult, len(requests))
 	ctx, cancel := context.WithTimeout(ctx, b.limits.Timeout)
@@ -82,19 +83,22 @@ func (b *Backend) ProduceAll(ctx context.Context, caller grants.Caller, topicNam
 		return results
 	}
 	for from := 0; from < len(requests); {
-		if requests[from].Producer != nil {
-			results[from] = b.produceSequenced(ctx, caller, topic, requests[from])
-			from++
-			continue
-		}
 		to := from + 1
-		for to < len(requests) && requests[to].Producer == nil {
+		for to < len(requests) && sameProducer(requests[from].Producer, requests[to].Producer) {
 			to++
 		}
-		b.produceTogether(ctx, caller, topic, requests[from:to], results[from:to])
+		if requests[from].Producer != nil {
+			b.produceSequenced(ctx, caller, topic, requests[from:to], results[from:to])
+		} else {
+			b.produceTogether(ctx, caller, topic, requests[from:to], results[from:to])
+		}
 		from = to
 	}
 	return results
+}
+
+func sameProducer(a, b *string) bool {
+	return a == b || a != nil && b != nil && *a == *b
 }
 
 // produceTogether writes requests without producers with one append for each

@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash/fnv"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -23,35 +24,79 @@ const maxPrepares = 8
 // those in the same request.
 const unwritten = -1
 
-// produceSequenced writes what is new of a request of a producer. First every
-// partition says what it knows, and nothing is written unless all agree; then what
-// is new is appended under the guards that they gave. After a crash between the
-// two, and between partitions, the producer's retry finds what was written.
-func (b *Backend) produceSequenced(ctx context.Context, caller grants.Caller, topic *picture.Topic, request WriteRequest) WriteResult {
-	if err := b.checkRecords(topic, request); err != nil {
-		return WriteResult{Err: err}
+// A sequencedWrite is a request of a producer that was let in, with a share for each
+// partition that it touches.
+type sequencedWrite struct {
+	records []NewRecord
+	placed  []Placed
+	shares  []*share
+	result  *WriteResult
+}
+
+// produceSequenced writes requests of one producer, in their order. Those that touch
+// one partition each are written together as long as they follow one another.
+func (b *Backend) produceSequenced(ctx context.Context, caller grants.Caller, topic *picture.Topic, requests []WriteRequest, results []WriteResult) {
+	var writes []*sequencedWrite
+	for i, request := range requests {
+		w, err := b.letIn(ctx, caller, topic, request)
+		if err != nil {
+			results[i].Err = err
+			continue
+		}
+		w.result = &results[i]
+		writes = append(writes, w)
 	}
-	placed := make([]Placed, len(request.Records))
-	shares := divide(topic, stick(topic, *request.Producer), request.Records, placed)
+	if len(writes) == 0 {
+		return
+	}
+	number, err := b.resolveProducer(ctx, caller, *requests[0].Producer)
+	if err != nil {
+		for _, w := range writes {
+			w.result.Err = err
+		}
+		return
+	}
+	for from := 0; from < len(writes); {
+		to := from
+		for to < len(writes) && len(writes[to].shares) == 1 {
+			to++
+		}
+		if to-from < 2 {
+			b.writeSequenced(ctx, topic, number, writes[from])
+			from++
+			continue
+		}
+		b.writeMerged(ctx, topic, number, writes[from:to])
+		from = to
+	}
+}
+
+// letIn checks a request of a producer and takes what it has from the key's quota.
+func (b *Backend) letIn(ctx context.Context, caller grants.Caller, topic *picture.Topic, request WriteRequest) (*sequencedWrite, error) {
+	if err := b.checkRecords(topic, request); err != nil {
+		return nil, err
+	}
+	w := &sequencedWrite{records: request.Records, placed: make([]Placed, len(request.Records))}
+	w.shares = divide(topic, stick(topic, *request.Producer), w.records, w.placed)
 	size := int64(0)
-	for _, s := range shares {
+	for _, s := range w.shares {
 		size += int64(s.bytes)
 	}
-	if err := b.quotas.produce(ctx, caller, size); err != nil {
-		return WriteResult{Err: err}
-	}
-	number, err := b.resolveProducer(ctx, caller, *request.Producer)
-	if err != nil {
-		return WriteResult{Err: err}
-	}
+	return w, b.quotas.produce(ctx, caller, size)
+}
 
+// writeSequenced writes what is new of a request. First every partition says what it
+// knows, and nothing is written unless all agree; then what is new is appended under
+// the guards that they gave. After a crash between the two, and between partitions,
+// the producer's retry finds what was written.
+func (b *Backend) writeSequenced(ctx context.Context, topic *picture.Topic, number int64, w *sequencedWrite) {
 	var ended []*partitionAppend
-	pending := make([]*sequencedShare, len(shares))
-	for i, s := range shares {
-		pending[i] = newSequencedShare(s, request.Records)
+	pending := make([]*sequencedShare, len(w.shares))
+	for i, s := range w.shares {
+		pending[i] = newSequencedShare(s, w.records)
 	}
 	for round := 1; len(pending) > 0; round++ {
-		appends, err := b.prepareShares(ctx, topic, number, request.Records, pending)
+		appends, err := b.prepareShares(ctx, topic, number, w.records, pending)
 		if err != nil {
 			ended = append(ended, &partitionAppend{partitionCall: partitionCall{err: err}})
 			break
@@ -61,10 +106,10 @@ func (b *Backend) produceSequenced(ctx context.Context, caller grants.Caller, to
 		for _, s := range pending {
 			switch {
 			case s.append == nil:
-				s.place(placed, 0)
+				s.place(w.placed, 0)
 			case s.append.err == nil:
-				s.place(placed, s.append.appended.GetBaseOffset())
-				b.countSequenced(topic, request.Records, s)
+				s.place(w.placed, s.append.appended.GetBaseOffset())
+				b.countSequenced(topic, w.records, s)
 				ended = append(ended, s.append)
 			case errs.Reason(s.append.err) == errs.Reason(ErrProducerBusy) && round < maxPrepares:
 				stale = append(stale, s)
@@ -74,10 +119,9 @@ func (b *Backend) produceSequenced(ctx context.Context, caller grants.Caller, to
 		}
 		pending = stale
 	}
-	if err := verdict(ended); err != nil {
-		return WriteResult{Err: err}
+	if w.result.Err = verdict(ended); w.result.Err == nil {
+		w.result.Placed = w.placed
 	}
-	return WriteResult{Placed: placed}
 }
 
 // stick chooses one partition for all records without keys of a producer: a retry
@@ -124,9 +168,7 @@ func newSequencedShare(s *share, records []NewRecord) *sequencedShare {
 // prepareShares has every partition check its share, and builds the appends of
 // what is new.
 func (b *Backend) prepareShares(ctx context.Context, topic *picture.Topic, number int64, records []NewRecord, shares []*sequencedShare) ([]*partitionAppend, error) {
-	callAll(ctx, b, topic, shares, func(ctx context.Context, seen *picture.Picture, topic *picture.Topic, node string, shares []*sequencedShare) {
-		b.prepareOnNode(ctx, seen, topic, node, number, shares)
-	})
+	b.askShares(ctx, topic, number, shares)
 	for _, s := range shares {
 		if s.err != nil {
 			return nil, s.err
@@ -134,26 +176,43 @@ func (b *Backend) prepareShares(ctx context.Context, topic *picture.Topic, numbe
 	}
 	var appends []*partitionAppend
 	for _, s := range shares {
-		s.fresh, s.append = s.fresh[:0], nil
-		for i, offset := range s.prepared.GetDuplicateOffsets() {
-			if at := s.share.records[i]; offset == unwritten && (len(s.fresh) == 0 || records[at].Sequence == records[s.fresh[len(s.fresh)-1]].Sequence+1) {
-				s.fresh = append(s.fresh, at)
-			}
-		}
-		if len(s.fresh) == 0 {
-			continue
-		}
-		batches, err := buildBatches(topic, records, s.fresh, s.bytes, b.now(), &numbering{number: number, sequence: records[s.fresh[0]].Sequence})
-		if err != nil {
+		if err := s.build(topic, records, number, b.now()); err != nil {
 			return nil, err
 		}
-		s.append = &partitionAppend{
-			partitionCall: partitionCall{partition: s.partitionCall.partition},
-			batches:       batches, records: len(s.fresh), guard: s.prepared.GetGuard(),
+		if s.append != nil {
+			appends = append(appends, s.append)
 		}
-		appends = append(appends, s.append)
 	}
 	return appends, nil
+}
+
+// askShares has every partition check its share.
+func (b *Backend) askShares(ctx context.Context, topic *picture.Topic, number int64, shares []*sequencedShare) {
+	callAll(ctx, b, topic, shares, func(ctx context.Context, seen *picture.Picture, topic *picture.Topic, node string, shares []*sequencedShare) {
+		b.prepareOnNode(ctx, seen, topic, node, number, shares)
+	})
+}
+
+// build makes the append of what is new of a share that was checked.
+func (s *sequencedShare) build(topic *picture.Topic, records []NewRecord, number int64, now time.Time) error {
+	s.fresh, s.append = s.fresh[:0], nil
+	for i, offset := range s.prepared.GetDuplicateOffsets() {
+		if at := s.share.records[i]; offset == unwritten && (len(s.fresh) == 0 || records[at].Sequence == records[s.fresh[len(s.fresh)-1]].Sequence+1) {
+			s.fresh = append(s.fresh, at)
+		}
+	}
+	if len(s.fresh) == 0 {
+		return nil
+	}
+	batches, err := buildBatches(topic, records, s.fresh, s.bytes, now, &numbering{number: number, sequence: records[s.fresh[0]].Sequence})
+	if err != nil {
+		return err
+	}
+	s.append = &partitionAppend{
+		partitionCall: partitionCall{partition: s.partitionCall.partition},
+		batches:       batches, records: len(s.fresh), guard: s.prepared.GetGuard(),
+	}
+	return nil
 }
 
 // prepareOnNode asks one node. To ask changes nothing, so whatever fails on the

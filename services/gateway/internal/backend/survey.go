@@ -115,9 +115,9 @@ func (b *Backend) Survey(ctx context.Context, caller grants.Caller) Survey {
 }
 
 // see takes a replica's description unless the leader's is there: followers are
-// behind.
+// behind. A replica that cannot be read knows nothing, not even zeros.
 func (s *Survey) see(at map[picture.TopicID]int, d *storagev1.DescribeResponse_PartitionDescription) {
-	if len(d.GetPartition().GetTopicId()) != len(picture.TopicID{}) {
+	if d.GetError() != nil || len(d.GetPartition().GetTopicId()) != len(picture.TopicID{}) {
 		return
 	}
 	i, ok := at[picture.TopicID(d.GetPartition().GetTopicId())]

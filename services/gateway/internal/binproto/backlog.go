@@ -46,6 +46,13 @@ func (b *backlog) add(n int64) {
 	b.mu.Unlock()
 }
 
+// holds says whether anything is under way.
+func (b *backlog) holds() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.bytes > 0
+}
+
 // leave gives room back.
 func (b *backlog) leave(n int64) {
 	b.mu.Lock()

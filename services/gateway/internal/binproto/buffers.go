@@ -14,14 +14,20 @@ const (
 
 var buffers [largestClass + 1]sync.Pool
 
+// headers are what pooled buffers were put into, for the next ones.
+var headers sync.Pool
+
 // getBuffer returns a buffer with room for n bytes, and without any.
 func getBuffer(n int) []byte {
 	class := max(bits.Len(uint(max(n, 1)-1)), smallestClass)
 	if class > largestClass {
 		return make([]byte, 0, n)
 	}
-	if b, ok := buffers[class].Get().(*[]byte); ok {
-		return (*b)[:0]
+	if header, ok := buffers[class].Get().(*[]byte); ok {
+		b := (*header)[:0]
+		*header = nil
+		headers.Put(header)
+		return b
 	}
 	return make([]byte, 0, 1<<class)
 }
@@ -32,5 +38,10 @@ func putBuffer(b []byte) {
 	if class < smallestClass || class > largestClass || cap(b) != 1<<class {
 		return
 	}
-	buffers[class].Put(&b)
+	header, ok := headers.Get().(*[]byte)
+	if !ok {
+		header = new([]byte)
+	}
+	*header = b
+	buffers[class].Put(header)
 }

@@ -22,8 +22,10 @@ import (
 
 // A conn is one connection. One goroutine reads it; requests run on others.
 type conn struct {
-	door    *Door
-	net     net.Conn
+	door *Door
+	net  net.Conn
+	// What is below TLS; net itself without.
+	socket  net.Conn
 	address netip.Addr
 	// Ends when nobody can get an answer anymore.
 	ctx    context.Context
@@ -38,6 +40,8 @@ type conn struct {
 	head    [frameHead]byte
 	topic   [maxTopic]byte
 	rest    [consumeSize]byte
+	// When the frame that is being read must be there.
+	frameEnd time.Time
 
 	// Set by the handshake and not changed after it.
 	secret string
@@ -45,6 +49,8 @@ type conn struct {
 
 	// No more requests are to be taken.
 	stopping atomic.Bool
+	// Why the connection ends, as soon as that is known; the first reason counts.
+	why atomic.Pointer[ending]
 
 	out outbox
 	// One for each request that was taken and whose answer was not sent.
@@ -55,12 +61,16 @@ type conn struct {
 	// Bytes of produces that were read and not written, and of answers to reads
 	// that were not sent.
 	unwritten, unsent backlog
+	// The client has bytes of the door's budgets wait: for more of a request, for
+	// an answer to be taken.
+	receiving, sending stall
 }
 
 func newConn(ctx context.Context, d *Door, accepted net.Conn, address netip.Addr) *conn {
 	c := &conn{
 		door:    d,
 		net:     accepted,
+		socket:  accepted,
 		address: address,
 		base:    ctx,
 		slots:   make(chan struct{}, maxInFlight),
@@ -69,9 +79,10 @@ func newConn(ctx context.Context, d *Door, accepted net.Conn, address netip.Addr
 		c.net = tls.Server(accepted, d.tls)
 	}
 	c.ctx, c.cancel = context.WithCancel(ctx)
-	c.in.conn = c.net
+	c.in.conn, c.in.received = c.net, d.metrics.received
 	c.out.conn = c.net
-	c.out.timeout = d.cfg.WriteTimeout
+	c.out.timeout, c.out.bytes = d.cfg.WriteTimeout, d.metrics.sent
+	c.out.stall = &c.sending
 	c.out.sent = c.sent
 	c.out.broken = c.broken
 	for _, b := range []*backlog{&c.unwritten, &c.unsent} {
@@ -85,9 +96,11 @@ func newConn(ctx context.Context, d *Door, accepted net.Conn, address netip.Addr
 func (c *conn) begin() {
 	if err := c.handshake(); err != nil {
 		c.door.logger.DebugContext(c.ctx, "handshake failed", "address", c.address, "error", err)
+		c.door.metrics.refused.WithLabelValues(string(refusalReason(err))).Inc()
 		c.end()
 		return
 	}
+	c.door.metrics.accepted.Inc()
 	c.door.running.Go(c.serve)
 }
 
@@ -95,7 +108,7 @@ func (c *conn) handshake() (err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = panicked(value)
-			_ = c.mask(err)
+			_ = errs.Mask(c.ctx, c.door.logger, err)
 		}
 	}()
 	if err := c.net.SetDeadline(time.Now().Add(c.door.cfg.HandshakeTimeout)); err != nil {
@@ -106,14 +119,14 @@ func (c *conn) handshake() (err error) {
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, c.door.cfg.HandshakeTimeout)
 	defer cancel()
-	greeting, err := readGreeting(&c.in)
+	greeting, err := readGreeting(c.in.direct())
 	if err == nil {
 		err = c.admit(ctx, greeting.token)
 	}
 	var refused *refusal
 	switch {
 	case errors.As(err, &refused):
-		if _, err := c.net.Write(appendReply(nil, refused.status, 0, refused.message)); err != nil {
+		if err := c.reply(refused.status, 0, refused.message); err != nil {
 			return err
 		}
 		c.linger()
@@ -122,11 +135,18 @@ func (c *conn) handshake() (err error) {
 		return err
 	}
 	features := greeting.features & featureGzip
-	if _, err := c.net.Write(appendReply(nil, statusOK, features, "")); err != nil {
+	if err := c.reply(statusOK, features, ""); err != nil {
 		return err
 	}
 	c.secret, c.gzip = greeting.token, features&featureGzip != 0
 	return nil
+}
+
+// reply ends the handshake.
+func (c *conn) reply(s status, features uint32, message string) error {
+	n, err := c.net.Write(appendReply(nil, s, features, message))
+	c.door.metrics.sent.Add(float64(n))
+	return err
 }
 
 // serve takes requests until the connection is to end, and waits for those that
@@ -137,10 +157,23 @@ func (c *conn) serve() {
 	}
 	// What was taken is answered, whoever else waits for room.
 	c.requests.Wait()
+	c.endsFor(endedByClient)
+	c.door.metrics.closed.WithLabelValues(string(*c.why.Load())).Inc()
 	if !c.stopping.Load() {
 		return
 	}
 	c.linger()
+}
+
+// endsFor notes why the connection ends, unless that was known before.
+func (c *conn) endsFor(why ending) { c.why.CompareAndSwap(nil, &why) }
+
+// endsWith notes that it ends because its client was waited for in vain, if that is
+// what the error says.
+func (c *conn) endsWith(err error, inVain ending) {
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() && !c.stopping.Load() {
+		c.endsFor(inVain)
+	}
 }
 
 // end closes the connection.
@@ -180,6 +213,7 @@ func (c *conn) await() bool {
 		// One slot is that of the frame that did not come.
 		busy := len(c.slots) > 1
 		if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Timeout() || !busy || c.stopping.Load() {
+			c.endsWith(err, endedIdle)
 			return false
 		}
 	}
@@ -192,44 +226,70 @@ func (c *conn) frame() bool {
 		return false
 	}
 	if _, err := io.ReadFull(&c.in, c.head[:lengthSize]); err != nil {
-		return false
+		return c.broke(err)
 	}
 	length := binary.BigEndian.Uint32(c.head[:])
 	if length < headSize {
-		return c.hangUp(0, errMalformed.WithMessage("a frame has at least %d bytes after its length, got %d", headSize, length))
+		return c.hangUp(ticket{began: time.Now()}, errMalformed.WithMessage("a frame has at least %d bytes after its length, got %d", headSize, length))
 	}
 	if _, err := io.ReadFull(&c.in, c.head[lengthSize:]); err != nil {
-		return false
+		return c.broke(err)
 	}
-	id, op := binary.BigEndian.Uint32(c.head[lengthSize:]), opcode(c.head[lengthSize+4])
+	r := ticket{binary.BigEndian.Uint32(c.head[lengthSize:]), opcode(c.head[lengthSize+4]), time.Now()}
 	if int64(length)-headSize > int64(c.door.cfg.MaxPayloadBytes) {
-		return c.hangUp(id, errTooLarge.WithMessage("the payload is larger than the limit of %d bytes", c.door.cfg.MaxPayloadBytes))
+		return c.hangUp(r, errTooLarge.WithMessage("the payload is larger than the limit of %d bytes", c.door.cfg.MaxPayloadBytes))
 	}
-	c.payload = payload{in: &c.in, left: int(length - headSize), compressed: c.gzip}
+	c.payload = payload{in: &c.in, left: int(length - headSize), compressed: c.gzip, pacer: c}
 	if !c.hurry(c.payload.left) {
 		return false
 	}
-	err := c.request(id, op)
+	err := c.request(r)
 	c.payload.release()
-	if err == nil {
-		return c.payload.left == 0 || c.payload.discard() == nil
+	switch _, broken := errors.AsType[brokenError](err); {
+	case broken:
+		return c.broke(err)
+	case errs.KindOf(err) == errs.Unauthenticated:
+		return c.hangUp(r, err)
+	case err != nil:
+		c.fail(r, err)
 	}
-	if _, broken := errors.AsType[brokenError](err); broken {
-		return false
+	if err := c.payload.discard(); err != nil {
+		return c.broke(err)
 	}
-	if errs.KindOf(err) == errs.Unauthenticated {
-		return c.hangUp(id, err)
-	}
-	c.fail(id, err)
-	return c.payload.discard() == nil
+	return true
 }
 
-// hurry gives the client a time to send what is missing of the next n bytes.
+// broke ends a connection that broke within a frame.
+func (c *conn) broke(err error) bool {
+	c.endsWith(err, endedSlowSender)
+	return false
+}
+
+// hurry gives the client a time to send what is missing of the next n bytes: to
+// begin with, and for all of it.
 func (c *conn) hurry(n int) bool {
 	if len(c.in.unread) >= n {
 		return true
 	}
-	return c.net.SetReadDeadline(time.Now().Add(frameTimeout)) == nil && !c.stopping.Load()
+	c.frameEnd = time.Now().Add(c.door.cfg.FrameTimeout)
+	return c.pace() == nil
+}
+
+// pace gives the client a time to send what comes next of a frame: one that
+// stops in the middle holds memory for nothing.
+func (c *conn) pace() error {
+	deadline := time.Now().Add(c.door.cfg.StallTimeout)
+	if deadline.After(c.frameEnd) {
+		deadline = c.frameEnd
+	}
+	if err := c.net.SetReadDeadline(deadline); err != nil {
+		return err
+	}
+	// After the deadline was set, or it would be set over that of a stop.
+	if c.stopping.Load() {
+		return context.Canceled
+	}
+	return nil
 }
 
 // errTooLarge is that a payload is over the limit.
@@ -237,38 +297,42 @@ var errTooLarge = errs.New(errs.InvalidArgument, "FRAME_TOO_LARGE", "the frame i
 
 // request begins one request. An error is its answer; without one it will be
 // answered.
-func (c *conn) request(id uint32, op opcode) error {
-	switch op {
+func (c *conn) request(r ticket) error {
+	switch r.op {
 	case opPing:
 		// First, so that the answer is not ahead of a frame that breaks off.
 		if err := c.payload.discard(); err != nil {
 			return err
 		}
-		c.answer(seal(newFrame(0), c.gzip, id, opPing.response()), hold{})
+		c.door.metrics.answered(r, nil)
+		c.answer(seal(newFrame(0), c.gzip, r.id, opPing.response()), hold{})
 		return nil
 	case opProduce:
-		return c.produce(id)
+		return c.produce(r)
 	case opConsume:
-		return c.consume(id)
+		return c.consume(r)
 	default:
-		return errMalformed.WithMessage("unknown opcode 0x%02x, expected 0x01 (produce), 0x02 (consume) or 0x03 (ping)", uint8(op))
+		return errMalformed.WithMessage("unknown opcode 0x%02x, expected 0x01 (produce), 0x02 (consume) or 0x03 (ping)", uint8(r.op))
 	}
 }
 
 // authorized reads the topic at the start of a payload, and asks whether the key
 // that the connection came with may still do an action on it.
-func (c *conn) authorized(action registryv1.Action) ([]byte, grants.Caller, error) {
+func (c *conn) authorized(action registryv1.Action) ([]byte, error) {
 	topic, err := c.readTopic()
 	if err != nil {
-		return nil, grants.Caller{}, err
+		return nil, err
 	}
 	caller, err := c.caller()
 	if err != nil {
-		return nil, caller, err
+		return nil, err
 	}
-	return topic, caller, caller.Check(action, string(topic))
+	return topic, caller.Check(action, string(topic))
 }
 
+// caller asks for the key again. It is called once more when a request begins:
+// the rest of its frame may have taken a minute, in which the key was revoked.
+// What the key may do is then asked by the backend.
 func (c *conn) caller() (grants.Caller, error) {
 	return c.door.backend.Authenticate(c.ctx, c.secret)
 }
@@ -297,19 +361,23 @@ func (c *conn) readFull(b []byte, field string) error {
 }
 
 // produce puts a request to append into the line of its topic.
-func (c *conn) produce(id uint32) error {
-	topic, caller, err := c.authorized(registryv1.Action_ACTION_WRITE)
+func (c *conn) produce(r ticket) error {
+	topic, err := c.authorized(registryv1.Action_ACTION_WRITE)
 	if err != nil {
 		return err
 	}
 	if !c.unwritten.enter(c.ctx, 0) {
 		return brokenError{c.ctx.Err()}
 	}
-	p := newProduce(id)
+	p := newProduce(r)
 	p.hold.budget = c.door.requests
 	err = c.readBody(p)
 	if err == nil {
 		err = p.parse(c.door.cfg.MaxRecords)
+	}
+	var caller grants.Caller
+	if err == nil {
+		caller, err = c.caller()
 	}
 	if err != nil {
 		p.release()
@@ -323,20 +391,31 @@ func (c *conn) produce(id uint32) error {
 	return nil
 }
 
-// firstRoom is how much of a payload is made room for before any of it is there.
-const firstRoom = 256 << 10
+const (
+	// firstRoom is how much of a payload is made room for before any of it is
+	// there, and secondRoom how much once that is full: a frame that says that it
+	// is large is not believed. From there on room doubles.
+	firstRoom  = 16 << 10
+	secondRoom = 256 << 10
+)
 
 // readBody reads the rest of the payload of a produce: as much memory as there
 // are bytes, and never more than the limit.
 func (c *conn) readBody(p *produce) error {
+	defer c.receiving.end()
+	// There was a wait for what came before to be written.
+	if !c.hurry(c.payload.left) {
+		return brokenError{context.Canceled}
+	}
 	// One more than there may be, so that the end is seen within the room.
 	most := c.door.cfg.MaxPayloadBytes + 1
 	expected := c.payload.left + 1
 	if c.payload.compressed {
 		expected *= 4
 	}
-	for room := min(expected, firstRoom, most); ; room = min(2*room, most) {
-		if err := p.hold.grow(c.ctx, int64(room), c.door.cfg.BudgetTimeout); err != nil {
+	for room := min(expected, firstRoom, most); ; room = min(max(2*room, secondRoom), most) {
+		c.receiving.end()
+		if err := p.hold.grow(c.ctx, int64(room)); err != nil {
 			return err
 		}
 		if cap(p.body) < room {
@@ -345,6 +424,9 @@ func (c *conn) readBody(p *produce) error {
 			p.body = grown
 		}
 		for len(p.body) < room {
+			if len(c.in.unread) == 0 {
+				c.receiving.begin()
+			}
 			n, err := c.payload.Read(p.body[len(p.body):room])
 			p.body = p.body[:len(p.body)+n]
 			if errors.Is(err, io.EOF) {
@@ -378,8 +460,9 @@ func (c *conn) write(l *line, caller grants.Caller) {
 			err = c.writeGroup(l.topic, caller, group, answers)
 		}
 		if err != nil {
-			message := c.message(err)
+			message := c.message(c.ctx, err)
 			for i, p := range group {
+				c.door.metrics.answered(p.ticket, err)
 				answers[i].frame = errorFrame(message, c.gzip, p.id)
 			}
 		}
@@ -398,14 +481,20 @@ func (c *conn) writeGroup(topic string, caller grants.Caller, group []*produce, 
 			err = panicked(value)
 		}
 	}()
+	ctx, span := c.door.trace(c.base, opProduce, topic)
+	defer func() { span.end(err) }()
 	requests := make([]backend.WriteRequest, len(group))
 	for i, p := range group {
 		requests[i] = backend.WriteRequest{Records: p.records, Producer: p.producer}
 	}
-	results := c.door.backend.ProduceAll(c.base, caller, topic, requests)
+	span.produces(group)
+	c.door.metrics.together.Observe(float64(len(group)))
+	results := c.door.backend.ProduceAll(ctx, caller, topic, requests)
 	for i, p := range group {
+		c.door.metrics.answered(p.ticket, results[i].Err)
 		if err := results[i].Err; err != nil {
-			answers[i].frame = errorFrame(c.message(err), c.gzip, p.id)
+			span.failed(err)
+			answers[i].frame = errorFrame(c.message(ctx, err), c.gzip, p.id)
 			continue
 		}
 		placed := results[i].Placed
@@ -416,8 +505,8 @@ func (c *conn) writeGroup(topic string, caller grants.Caller, group []*produce, 
 }
 
 // consume begins a request to read.
-func (c *conn) consume(id uint32) error {
-	topic, caller, err := c.authorized(registryv1.Action_ACTION_READ)
+func (c *conn) consume(r ticket) error {
+	topic, err := c.authorized(registryv1.Action_ACTION_READ)
 	if err != nil {
 		return err
 	}
@@ -435,37 +524,57 @@ func (c *conn) consume(id uint32) error {
 		return brokenError{c.ctx.Err()}
 	}
 	h := hold{budget: c.door.answers}
-	if err := h.grow(c.ctx, room, c.door.cfg.BudgetTimeout); err != nil {
+	if err := h.grow(c.ctx, room); err != nil {
 		c.unsent.leave(room)
 		return err
 	}
-	c.requests.Go(func() { c.read(id, caller, read, h) })
+	caller, err := c.caller()
+	if err != nil {
+		c.unsent.leave(room)
+		h.release()
+		return err
+	}
+	c.requests.Go(func() { c.read(r, caller, read, h) })
 	return nil
 }
 
 // read answers a request to read.
-func (c *conn) read(id uint32, caller grants.Caller, read backend.Read, h hold) {
-	room := h.taken
-	frame, err := c.fetch(id, caller, read)
+func (c *conn) read(r ticket, caller grants.Caller, read backend.Read, h hold) {
+	ctx, span := c.door.trace(c.ctx, opConsume, read.Topic)
+	frame, err := c.fetch(ctx, r.id, caller, read, &h)
+	c.door.metrics.answered(r, err)
 	if err != nil {
-		frame = errorFrame(c.message(err), c.gzip, id)
+		frame = errorFrame(c.message(ctx, err), c.gzip, r.id)
 	}
+	span.end(err)
+	taken := h.taken
 	h.shrink(int64(len(frame)))
-	c.unsent.leave(room - h.taken)
+	c.unsent.leave(taken - h.taken)
 	c.answer(frame, h)
 }
 
-func (c *conn) fetch(id uint32, caller grants.Caller, read backend.Read) (frame []byte, err error) {
+// fetch returns the answer to a read, for which there is room as far as max_bytes
+// went.
+func (c *conn) fetch(ctx context.Context, id uint32, caller grants.Caller, read backend.Read, h *hold) (frame []byte, err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = panicked(value)
 		}
 	}()
-	fetched, err := c.door.backend.Consume(c.ctx, caller, read)
+	fetched, err := c.door.backend.Consume(ctx, caller, read)
 	if err != nil {
 		return nil, err
 	}
-	frame = appendFetched(newFrame(fetchedSize(&fetched)), read.Partition, &fetched)
+	size := fetchedSize(&fetched)
+	if more := int64(size) - h.taken; more > 0 {
+		// A first record comes whole however small max_bytes is, and who asks so may
+		// leave it unread.
+		if err := h.grow(ctx, int64(size)); err != nil {
+			return nil, err
+		}
+		c.unsent.add(more)
+	}
+	frame = appendFetched(newFrame(size), read.Partition, &fetched)
 	return seal(frame, c.gzip, id, opConsume.response()), nil
 }
 
@@ -474,7 +583,7 @@ func (c *conn) answer(frame []byte, h hold) { c.out.send(answer{frame, h}) }
 
 // sent is called when an answer is out of our hands.
 func (c *conn) sent(a *answer) {
-	if a.hold.budget != nil {
+	if a.hold.taken > 0 {
 		c.unsent.leave(a.hold.taken)
 		a.hold.release()
 	}
@@ -484,24 +593,38 @@ func (c *conn) sent(a *answer) {
 // broken is called when the client does not take answers anymore.
 func (c *conn) broken(err error) {
 	c.door.logger.DebugContext(c.ctx, "a client takes no answers", "address", c.address, "error", err)
+	c.endsWith(err, endedSlowReader)
+	c.cut()
+}
+
+// cut closes the connection at once, without the farewell of TLS, for which there
+// may be no room. Whoever reads or writes it ends it.
+func (c *conn) cut() {
 	c.cancel()
-	c.net.Close()
+	c.socket.Close()
 }
 
 // fail answers a request with an error.
-func (c *conn) fail(id uint32, err error) {
-	c.answer(errorFrame(c.message(err), c.gzip, id), hold{})
+func (c *conn) fail(r ticket, err error) {
+	c.door.metrics.answered(r, err)
+	c.answer(errorFrame(c.message(c.ctx, err), c.gzip, r.id), hold{})
 }
 
 // hangUp answers with an error and has the connection end.
-func (c *conn) hangUp(id uint32, err error) bool {
-	c.fail(id, err)
+func (c *conn) hangUp(r ticket, err error) bool {
+	why := endedMalformed
+	if errs.KindOf(err) == errs.Unauthenticated {
+		why = endedUnauthorized
+	}
+	c.endsFor(why)
+	c.fail(r, err)
 	c.stopping.Store(true)
 	return false
 }
 
 // stopReading has the connection end once what it was asked is answered.
 func (c *conn) stopReading() {
+	c.endsFor(endedByStop)
 	c.stopping.Store(true)
 	_ = c.net.SetReadDeadline(time.Unix(1, 0))
 }
@@ -533,8 +656,8 @@ func (c *conn) linger() {
 
 // message is what a client is told of an error. What is not meant for it goes to
 // the log.
-func (c *conn) message(err error) string {
-	masked := c.mask(err)
+func (c *conn) message(ctx context.Context, err error) string {
+	masked := errs.Mask(ctx, c.door.logger, err)
 	message := masked.Error()
 	if e, ok := errs.From(masked); ok {
 		message = e.Message()
@@ -544,8 +667,6 @@ func (c *conn) message(err error) string {
 	}
 	return message
 }
-
-func (c *conn) mask(err error) error { return errs.Mask(c.ctx, c.door.logger, err) }
 
 func panicked(value any) error {
 	return fmt.Errorf("panic in the binary protocol: %v\n%s", value, debug.Stack())

@@ -201,6 +201,25 @@ func TestRevocation(t *testing.T) {
 		require.Equal(t, frame{got.id, 0xff, "no or unknown key"}, got)
 		c.over()
 	})
+	t.Run("in the middle of a frame", func(t *testing.T) {
+		for _, request := range []frame{
+			{1, produce, records("middle", val(strings.Repeat("x", 100_000)))},
+			{1, consume, reading("middle", 0)},
+		} {
+			f.require(map[string]*registryv1.Principal{"secret": grant(registryv1.Action_ACTION_WRITE, "*")})
+			asked := f.authenticated()
+			c := d.join(t, "secret", 0)
+			sent := request.bytes(false)
+			c.send(sent[:len(sent)-1])
+			// Once for the handshake, once for the frame.
+			require.Eventually(t, func() bool { return f.authenticated() == asked+2 }, eventually, tick)
+			f.require(map[string]*registryv1.Principal{})
+			c.send(sent[len(sent)-1:])
+			require.Equal(t, frame{1, 0xff, "no or unknown key"}, c.next())
+			c.over()
+			require.Empty(t, d.written("middle"))
+		}
+	})
 	t.Run("a request that waited in line", func(t *testing.T) {
 		f.require(map[string]*registryv1.Principal{"secret": grant(registryv1.Action_ACTION_WRITE, "*")})
 		open := g.close(t, "t")
@@ -265,7 +284,7 @@ func TestConnectionsPerAddress(t *testing.T) {
 // A client that does not read answers is disconnected, and nobody else waits for
 // it.
 func TestSlowReader(t *testing.T) {
-	d := start(t, &fake{}, func(c *binproto.Config, _ *binproto.Deps) { c.WriteTimeout = 100 * time.Millisecond })
+	d := start(t, &fake{}, func(c *binproto.Config, _ *binproto.Deps) { c.WriteTimeout = time.Second })
 	other := d.join(t, "", 0)
 	for range 8 {
 		require.Equal(t, byte(0x81), other.call(produce, records("t", val(strings.Repeat("x", 1000_000)))).op)

@@ -24,7 +24,8 @@
 // first, which is bounded, and asks whether the key may: of a request that is
 // refused no more is read into memory, and none of it is inflated. Only then does
 // it make room, as bytes arrive and not as the length claims, out of a budget
-// that all connections share.
+// that all connections share. When that is used up, those who hold some of it and
+// have stopped sending, or taking answers, are hung up on.
 //
 // A request then runs on a goroutine of its own. Produces to one topic stand in a
 // line, and those that wait while one is written are written together. Whoever
@@ -36,5 +37,6 @@
 // A frame whose length can be right gets an error frame whatever is in it, and
 // the connection goes on after it. A frame that is too short or too large ends
 // the connection, after an error frame that says so. So does a key that was
-// revoked: it is asked for again at every frame.
+// revoked: it is asked for again at every frame, when its topic is there and when
+// all of it is, and once more before a produce that stood in line is written.
 package binproto

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/sluiceio/sluice/services/gateway/internal/backend"
@@ -50,6 +52,13 @@ type Config struct {
 	// WriteTimeout ends a connection whose client does not read answers: how
 	// long it may take for each MiB.
 	WriteTimeout time.Duration
+	// FrameTimeout is how long one frame may take to arrive.
+	FrameTimeout time.Duration
+	// StallTimeout is how long the next 64 KiB of a frame may take.
+	StallTimeout time.Duration
+	// StallGrace is how long a client may stop in the middle of a frame or of an
+	// answer while others wait for the memory that it holds.
+	StallGrace time.Duration
 	// HandshakeTimeout is how long a handshake may take, that of TLS included.
 	HandshakeTimeout time.Duration
 	// BudgetTimeout is how long a request waits for others to leave room.
@@ -66,6 +75,11 @@ type Deps struct {
 	Requests *semaphore.Weighted
 	// Answers is the budget for bytes of answers that wait to be read.
 	Answers *semaphore.Weighted
+	// Registerer takes the series of the door; nil shows them to nobody.
+	Registerer prometheus.Registerer
+	// Tracer makes a span of each read, and of produces that are written together;
+	// nil makes none.
+	Tracer trace.Tracer
 	// TLS is spoken with clients unless it is nil.
 	TLS *tls.Config
 }
@@ -75,10 +89,13 @@ type Door struct {
 	cfg       Config
 	logger    *slog.Logger
 	backend   Backend
-	requests  *semaphore.Weighted
-	answers   *semaphore.Weighted
+	requests  *budget
+	answers   *budget
 	tls       *tls.Config
 	addresses *addresses
+	metrics   *metrics
+	// Nil makes no spans.
+	tracer trace.Tracer
 
 	mu struct {
 		sync.Mutex
@@ -94,12 +111,23 @@ func New(cfg Config, deps Deps) *Door {
 		cfg:       cfg,
 		logger:    deps.Logger,
 		backend:   deps.Backend,
-		requests:  deps.Requests,
-		answers:   deps.Answers,
 		tls:       deps.TLS,
 		addresses: newAddresses(cfg.ConnectionsPerAddress),
+		tracer:    deps.Tracer,
 	}
+	d.requests = &budget{bytes: deps.Requests, patience: cfg.BudgetTimeout, relieve: func() {
+		d.hangUpOn(func(c *conn) time.Duration { return c.receiving.lasting() })
+	}}
+	d.answers = &budget{bytes: deps.Answers, patience: cfg.BudgetTimeout, relieve: func() {
+		d.hangUpOn(func(c *conn) time.Duration {
+			if !c.unsent.holds() {
+				return 0
+			}
+			return c.sending.lasting()
+		})
+	}}
 	d.mu.open = make(map[*conn]struct{})
+	d.metrics = newMetrics(d, deps.Registerer)
 	return d
 }
 
@@ -165,6 +193,7 @@ func (d *Door) take(ctx context.Context, accepted net.Conn) {
 	address := addressOf(accepted.RemoteAddr())
 	if !d.addresses.enter(address) {
 		d.logger.DebugContext(ctx, "too many connections of one address", "address", address)
+		d.metrics.refused.WithLabelValues(string(refusedCrowd)).Inc()
 		accepted.Close()
 		return
 	}
@@ -173,6 +202,13 @@ func (d *Door) take(ctx context.Context, accepted net.Conn) {
 	d.mu.open[c] = struct{}{}
 	d.mu.Unlock()
 	d.running.Go(c.begin)
+}
+
+// connections counts those that are open.
+func (d *Door) connections() float64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return float64(len(d.mu.open))
 }
 
 // forget takes a connection that is closed out of the books.
@@ -192,10 +228,28 @@ func (d *Door) stop() {
 	}
 }
 
+// hangUpOn closes the connection that has stalled longest, if that is long enough.
+func (d *Door) hangUpOn(stalled func(*conn) time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var worst *conn
+	longest := d.cfg.StallGrace
+	for c := range d.mu.open {
+		if lasts := stalled(c); lasts > longest {
+			worst, longest = c, lasts
+		}
+	}
+	if worst != nil {
+		d.logger.Debug("a client that had stopped was cut off: others wait for memory", "address", worst.address, "stopped_for", longest)
+		worst.endsFor(endedForMemory)
+		worst.cut()
+	}
+}
+
 func (d *Door) closeAll() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for c := range d.mu.open {
-		c.net.Close()
+		c.cut()
 	}
 }

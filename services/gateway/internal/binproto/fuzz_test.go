@@ -104,6 +104,7 @@ func FuzzConnection(f *testing.F) {
 		d := New(Config{
 			MaxPayloadBytes: 64 << 10, MaxRecords: 100, MaxFetchBytes: 1 << 20, ConnectionBytes: 1 << 20,
 			IdleTimeout: time.Minute, WriteTimeout: time.Minute, HandshakeTimeout: time.Minute, BudgetTimeout: time.Minute,
+			FrameTimeout: time.Minute, StallTimeout: time.Minute,
 		}, Deps{Logger: slog.New(slog.DiscardHandler), Backend: nothing{}, Requests: requests, Answers: answers})
 		stream := &streamConn{in: bytes.NewReader(b)}
 		c := newConn(t.Context(), d, stream, addressOf(nil))

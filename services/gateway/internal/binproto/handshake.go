@@ -3,6 +3,7 @@ package binproto
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"unicode/utf8"
@@ -76,8 +77,19 @@ func (c *conn) admit(ctx context.Context, token string) error {
 		// There is no status for "try again": closing says it.
 		return err
 	case token == "":
-		return &refusal{statusAuthRequired, c.message(err)}
+		return &refusal{statusAuthRequired, c.message(ctx, err)}
 	default:
-		return &refusal{statusAuthFailed, c.message(err)}
+		return &refusal{statusAuthFailed, c.message(ctx, err)}
 	}
+}
+
+// refusalReason is what is counted of a handshake that failed.
+func refusalReason(err error) refusedFor {
+	if refused, ok := errors.AsType[*refusal](err); ok {
+		return refused.status.reason()
+	}
+	if _, ours := errs.From(err); ours {
+		return refusedUnavailable
+	}
+	return refusedBroken
 }

@@ -36,6 +36,7 @@ type fake struct {
 		sync.Mutex
 		// By secret; nil lets everybody in as administrator.
 		keys   map[string]*registryv1.Principal
+		asked  int
 		values map[string][]string
 		// Sizes of the groups of ProduceAll.
 		groups []int
@@ -53,6 +54,7 @@ func (f *fake) require(keys map[string]*registryv1.Principal) {
 func (f *fake) Authenticate(_ context.Context, secret string) (grants.Caller, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.mu.asked++
 	if f.mu.keys == nil {
 		return grants.CallerOf(&registryv1.Principal{Id: "anonymous", Admin: true}), nil
 	}
@@ -101,6 +103,13 @@ func (f *fake) Consume(_ context.Context, _ grants.Caller, r backend.Read) (back
 	return got, nil
 }
 
+// authenticated returns how often a key was asked for.
+func (f *fake) authenticated() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.asked
+}
+
 func (f *fake) written(topic string) []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -131,6 +140,9 @@ func start(tb testing.TB, backend *fake, settings ...func(*binproto.Config, *bin
 		ConnectionBytes:  32 << 20,
 		IdleTimeout:      time.Minute,
 		WriteTimeout:     10 * time.Second,
+		FrameTimeout:     time.Minute,
+		StallTimeout:     10 * time.Second,
+		StallGrace:       10 * time.Second,
 		HandshakeTimeout: 10 * time.Second,
 		BudgetTimeout:    5 * time.Second,
 		Grace:            5 * time.Second,

@@ -3,6 +3,8 @@ package binproto
 import (
 	"io"
 	"net"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // readAhead is how much of a connection is read ahead while frames come in.
@@ -14,10 +16,12 @@ const readAhead = 16 << 10
 // Invariant: ahead is nil, or holds unread[:cap] as a part of it. Unread bytes
 // lie in ahead or, of a frame's head, in first.
 type input struct {
-	conn   net.Conn
-	unread []byte
-	ahead  []byte
-	first  [frameHead]byte
+	conn net.Conn
+	// Counts what was received.
+	received prometheus.Counter
+	unread   []byte
+	ahead    []byte
+	first    [frameHead]byte
 }
 
 // await returns when a byte can be read. While it waits it holds no buffer.
@@ -26,12 +30,18 @@ func (in *input) await() error {
 		return nil
 	}
 	in.release()
-	n, err := in.conn.Read(in.first[:])
+	n, err := in.receive(in.first[:])
 	in.unread = in.first[:n]
 	if n > 0 {
 		return nil
 	}
 	return err
+}
+
+func (in *input) receive(p []byte) (int, error) {
+	n, err := in.conn.Read(p)
+	in.received.Add(float64(n))
+	return n, err
 }
 
 // release gives back the buffer. What was read ahead is lost.
@@ -47,7 +57,7 @@ func (in *input) release() {
 func (in *input) Read(p []byte) (int, error) {
 	if len(in.unread) == 0 {
 		if len(p) >= readAhead {
-			return in.conn.Read(p)
+			return in.receive(p)
 		}
 		if err := in.fill(); err != nil {
 			return 0, err
@@ -58,13 +68,34 @@ func (in *input) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// direct reads the connection without a buffer, and nothing ahead: strangers get
+// none before they have said who they are.
+func (in *input) direct() io.Reader { return direct{in} }
+
+type direct struct{ in *input }
+
+// Read reads from the connection.
+func (d direct) Read(p []byte) (int, error) { return d.in.receive(p) }
+
+// skip reads up to n bytes and forgets them.
+func (in *input) skip(n int) (int, error) {
+	if len(in.unread) == 0 {
+		if err := in.fill(); err != nil {
+			return 0, err
+		}
+	}
+	n = min(n, len(in.unread))
+	in.unread = in.unread[n:]
+	return n, nil
+}
+
 // fill reads ahead once nothing is unread.
 func (in *input) fill() error {
 	if in.ahead == nil {
 		in.ahead = getBuffer(readAhead)
 	}
 	for range maxEmptyReads {
-		n, err := in.conn.Read(in.ahead[:readAhead])
+		n, err := in.receive(in.ahead[:readAhead])
 		if n > 0 {
 			in.unread = in.ahead[:n]
 			return nil

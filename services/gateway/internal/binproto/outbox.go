@@ -4,6 +4,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // An answer is a whole frame to send, and what it gives back once it is sent.
@@ -19,6 +21,10 @@ type outbox struct {
 	conn net.Conn
 	// How long a client may take to read writeChunk bytes.
 	timeout time.Duration
+	// Lasts while the client is waited for.
+	stall *stall
+	// Counts what was sent.
+	bytes prometheus.Counter
 	// Called once for each answer that was sent, or that nobody will get.
 	sent func(*answer)
 	// Called once, when the connection turns out to be broken.
@@ -111,13 +117,17 @@ func (o *outbox) write(batch []answer) error {
 // writeChunks writes, with a deadline for each chunk: a client may be slow, but
 // not stop.
 func (o *outbox) writeChunks(b []byte) error {
+	defer o.stall.end()
 	for len(b) > 0 {
 		chunk := b[:min(len(b), writeChunk)]
 		b = b[len(chunk):]
 		if err := o.conn.SetWriteDeadline(time.Now().Add(o.timeout)); err != nil {
 			return err
 		}
-		if _, err := o.conn.Write(chunk); err != nil {
+		o.stall.begin()
+		n, err := o.conn.Write(chunk)
+		o.bytes.Add(float64(n))
+		if err != nil {
 			return err
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"sync"
-	"time"
 
 	"github.com/klauspost/compress/gzip"
 )
@@ -20,7 +19,16 @@ type payload struct {
 	compressed bool
 	// The stream that is inflated has ended.
 	over bool
+
+	// Gives the client its time, before each read once stride bytes were read
+	// since.
+	pacer interface{ pace() error }
+	paced int
 }
+
+// stride is how many bytes of a frame have to come in the time that a client may
+// stop for.
+const stride = 64 << 10
 
 // Read reads the payload as the sender wrote it before it was compressed.
 func (p *payload) Read(b []byte) (int, error) {
@@ -52,15 +60,36 @@ func (p *payload) raw(b []byte) (int, error) {
 	if p.left == 0 {
 		return 0, io.EOF
 	}
+	if err := p.pace(); err != nil {
+		return 0, err
+	}
 	n, err := p.in.Read(b[:min(len(b), p.left)])
+	return n, p.read(n, err)
+}
+
+// pace gives the client time for what is to be read, if that may have to wait.
+func (p *payload) pace() error {
+	if p.paced >= stride && len(p.in.unread) == 0 {
+		if err := p.pacer.pace(); err != nil {
+			return brokenError{err}
+		}
+		p.paced = 0
+	}
+	return nil
+}
+
+// read notes that so many bytes of the frame were read, and what an error means
+// in the middle of it.
+func (p *payload) read(n int, err error) error {
 	p.left -= n
+	p.paced += n
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
 		err = brokenError{err}
 	}
-	return n, err
+	return err
 }
 
 // inflate begins to inflate.
@@ -100,13 +129,11 @@ func (p *payload) release() {
 // discard reads what is left of the frame and forgets it.
 func (p *payload) discard() error {
 	p.release()
-	if p.left == 0 {
-		return nil
-	}
-	scratch := getBuffer(readAhead)
-	defer putBuffer(scratch)
 	for p.left > 0 {
-		if _, err := p.raw(scratch[:readAhead]); err != nil {
+		if err := p.pace(); err != nil {
+			return err
+		}
+		if err := p.read(p.in.skip(p.left)); err != nil {
 			return err
 		}
 	}
@@ -129,6 +156,7 @@ func (p *rawPayload) ReadByte() (byte, error) {
 		b := in.unread[0]
 		in.unread = in.unread[1:]
 		p.left--
+		p.paced++
 		return b, nil
 	}
 	var one [1]byte
@@ -141,6 +169,3 @@ type brokenError struct{ cause error }
 
 func (e brokenError) Error() string { return e.cause.Error() }
 func (e brokenError) Unwrap() error { return e.cause }
-
-// frameTimeout is how long a client may take to send one frame.
-const frameTimeout = time.Minute

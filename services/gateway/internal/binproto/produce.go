@@ -15,7 +15,7 @@ var errMalformed = errs.New(errs.InvalidArgument, "MALFORMED_FRAME", "malformed 
 
 // A produce is one request to append records, with all that it has borrowed.
 type produce struct {
-	id uint32
+	ticket
 	// The payload after the topic; records point into it.
 	body    []byte
 	hold    hold
@@ -26,12 +26,12 @@ type produce struct {
 
 var produces sync.Pool
 
-func newProduce(id uint32) *produce {
+func newProduce(r ticket) *produce {
 	if p, ok := produces.Get().(*produce); ok {
-		p.id = id
+		p.ticket = r
 		return p
 	}
-	return &produce{id: id}
+	return &produce{ticket: r}
 }
 
 // maxPooledRecords is how many records a request in the pool has room for.
@@ -74,7 +74,7 @@ const noSequence = math.MinInt64
 // What count says is believed only as far as the bytes can hold that many
 // records. The keys and values are not copied.
 func (p *produce) parse(maxRecords int) error {
-	d := decoder{rest: p.body}
+	d := decoder{b: p.body}
 	id := d.nullable("producer_id")
 	count := d.u32("count")
 	if d.err != nil {
@@ -86,8 +86,8 @@ func (p *produce) parse(maxRecords int) error {
 	if id != nil {
 		p.producer = new(string(id))
 	}
-	if int64(count)*minRecord > int64(len(d.rest)) {
-		return errMalformed.WithMessage("%d records do not fit into the %d bytes after count", count, len(d.rest))
+	if int64(count)*minRecord > int64(d.left()) {
+		return errMalformed.WithMessage("%d records do not fit into the %d bytes after count", count, d.left())
 	}
 	if int(count) > maxRecords {
 		return backend.ErrInvalidRequest.WithMessage("a request must have at most %d records, got %d", maxRecords, count)
@@ -95,7 +95,12 @@ func (p *produce) parse(maxRecords int) error {
 	if cap(p.records) < int(count) {
 		p.records = make([]backend.NewRecord, 0, count)
 	}
-	for i := range int(count) {
+	p.records = p.records[:count]
+	for i := range p.records {
+		if d.whole(&p.records[i]) {
+			continue
+		}
+		// Field by field, to tell which one is wrong.
 		d.record = i
 		key := d.nullable("key_len")
 		value := d.bytes("value_len")
@@ -107,16 +112,19 @@ func (p *produce) parse(maxRecords int) error {
 		if partition < backend.AnyPartition {
 			return backend.ErrPartition.WithMessage("records[%d].partition must be -1 or more, got %d", i, partition)
 		}
-		record := backend.NewRecord{Key: key, Value: value, Partition: partition}
-		if sequence != noSequence {
-			record.Sequence, record.Sequenced = sequence, true
-		}
-		p.records = append(p.records, record)
+		p.records[i] = newRecord(key, value, partition, sequence)
 	}
-	if len(d.rest) > 0 {
-		return errMalformed.WithMessage("%d bytes follow the last record", len(d.rest))
+	if d.left() > 0 {
+		return errMalformed.WithMessage("%d bytes follow the last record", d.left())
 	}
 	return nil
+}
+
+func newRecord(key, value []byte, partition int32, sequence int64) backend.NewRecord {
+	if sequence == noSequence {
+		return backend.NewRecord{Key: key, Value: value, Partition: partition}
+	}
+	return backend.NewRecord{Key: key, Value: value, Partition: partition, Sequence: sequence, Sequenced: true}
 }
 
 // placedSize is what a record takes in the answer.
@@ -141,11 +149,16 @@ func appendPlaced(b []byte, placed []backend.Placed) []byte {
 // A decoder reads fields. Its first error stays, and what is read after it is
 // empty.
 type decoder struct {
-	rest []byte
+	b []byte
+	// What comes next. To move on is to write a number, not a pointer, of which the
+	// garbage collector would have to be told.
+	at int
 	// The record that is being read, for the message.
 	record int
 	err    error
 }
+
+func (d *decoder) left() int { return len(d.b) - d.at }
 
 // take takes n bytes; int is taken to have 64 bits, as it has everywhere that a
 // server runs.
@@ -153,13 +166,45 @@ func (d *decoder) take(n int, field string) []byte {
 	if d.err != nil {
 		return nil
 	}
-	if n > len(d.rest) {
-		d.err = errMalformed.WithMessage("the payload ends within %s (record %d): it takes %d bytes, %d are left", field, d.record, n, len(d.rest))
+	if n > d.left() {
+		d.err = errMalformed.WithMessage("the payload ends within %s (record %d): it takes %d bytes, %d are left", field, d.record, n, d.left())
 		return nil
 	}
-	taken := d.rest[:n:n]
-	d.rest = d.rest[n:]
+	taken := d.b[d.at : d.at+n : d.at+n]
+	d.at += n
 	return taken
+}
+
+// whole reads a record that is all there and sound, which most are; else it reads
+// nothing.
+func (d *decoder) whole(r *backend.NewRecord) bool {
+	b, at := d.b, d.at
+	if d.err != nil || len(b)-at < minRecord {
+		return false
+	}
+	var key []byte
+	n := int(int32(binary.BigEndian.Uint32(b[at:])))
+	at += 4
+	if n >= 0 && len(b)-at >= n+minRecord-4 {
+		key = b[at : at+n : at+n]
+		at += n
+	} else if n != -1 {
+		return false
+	}
+	n = int(binary.BigEndian.Uint32(b[at:]))
+	at += 4
+	if len(b)-at < n+4+8 {
+		return false
+	}
+	value := b[at : at+n : at+n]
+	at += n
+	partition := int32(binary.BigEndian.Uint32(b[at:]))
+	if partition < backend.AnyPartition {
+		return false
+	}
+	*r = newRecord(key, value, partition, int64(binary.BigEndian.Uint64(b[at+4:])))
+	d.at = at + 4 + 8
+	return true
 }
 
 func (d *decoder) u32(field string) uint32 {

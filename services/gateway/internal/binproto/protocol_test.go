@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +61,7 @@ func TestHandshakes(t *testing.T) {
 		"features of the future":  {hello("ES01", 0xfffffffe, "secret"), reply(0, 0, "")},
 		"the longest token":       {hello("ES01", 0, strings.Repeat("x", 1024)), reply(0, 0, "")},
 		"another protocol":        {[]byte("GET / HTTP/1.1\r\n\r\n"), reply(1, 0, `expected "ES01" first`)},
+		"TLS":                     {[]byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"), reply(1, 0, `expected "ES01" first`)},
 		"a newer version":         {hello("ES02", 0, "secret"), reply(1, 0, `expected "ES01" first`)},
 		"a wrong token":           {hello("ES01", 1, "wrong"), reply(2, 0, "no or unknown key")},
 		"a token that is no text": {hello("ES01", 0, "\xff\xfe"), reply(2, 0, "the token is not a key")},
@@ -233,7 +235,7 @@ func TestGzip(t *testing.T) {
 // What claims to be large and does not come holds no memory that others need.
 func TestClaimsTakeNoMemory(t *testing.T) {
 	d := start(t, &fake{}, func(_ *binproto.Config, deps *binproto.Deps) { deps.Requests = semaphore.NewWeighted(1 << 20) })
-	for range 3 {
+	for range 50 {
 		c := d.join(t, "", 0)
 		c.send([]byte(u32(1<<20) + u32(1) + "\x01" + str16("t") + u32(0xffffffff)))
 	}
@@ -260,6 +262,87 @@ func TestBudget(t *testing.T) {
 	require.Equal(t, byte(0x81), c.call(produce, records("t", val("small"))).op)
 	held.conn.Close()
 	require.Eventually(t, func() bool { return c.call(produce, large).op == 0x81 }, eventually, tick)
+}
+
+// An answer takes what it has of the budget, not what its request said.
+func TestBudgetOfAnswers(t *testing.T) {
+	d := start(t, &fake{}, func(c *binproto.Config, deps *binproto.Deps) {
+		deps.Answers = semaphore.NewWeighted(500 << 10)
+		c.BudgetTimeout = 50 * time.Millisecond
+	})
+	c := d.join(t, "", 0)
+	little := func(offset uint64) string { return str16("t") + u32(0) + u64(offset) + u32(1) + u32(1) }
+	for range 2 {
+		require.Equal(t, byte(0x81), c.call(produce, records("t", val(strings.Repeat("x", 300<<10)))).op)
+	}
+	require.Equal(t, byte(0x82), c.call(consume, little(1)).op)
+	got := c.call(consume, little(0))
+	require.Equal(t, frame{got.id, 0xff, "too many bytes of requests are under way (retry after 1s)"}, got)
+	require.Equal(t, byte(0x82), c.call(consume, little(1)).op)
+}
+
+// Who stops in the middle, of a frame or of reading an answer, goes when others
+// need the memory that he holds.
+func TestStalledClientsMakeRoom(t *testing.T) {
+	t.Run("for requests", func(t *testing.T) {
+		d := start(t, &fake{}, func(c *binproto.Config, deps *binproto.Deps) {
+			deps.Requests = semaphore.NewWeighted(600 << 10)
+			c.StallGrace = 10 * time.Millisecond
+			c.BudgetTimeout = eventually
+		})
+		idle, c := d.join(t, "", 0), d.join(t, "", 0)
+		for range 3 {
+			held := d.join(t, "", 0)
+			held.send(frame{1, produce, records("t", val(strings.Repeat("x", 1<<19)))}.bytes(false)[:400<<10])
+			// It has to go once it has come so far that it holds memory.
+			require.Eventually(t, func() bool {
+				require.Equal(t, byte(0x81), c.call(produce, records("t", val(strings.Repeat("y", 200<<10)))).op)
+				require.NoError(t, held.conn.SetReadDeadline(time.Now().Add(tick)))
+				_, err := held.conn.Read(make([]byte, 1))
+				return !errors.Is(err, os.ErrDeadlineExceeded)
+			}, eventually, tick)
+		}
+		idle.alive()
+	})
+	t.Run("for answers", func(t *testing.T) {
+		d := start(t, &fake{}, func(c *binproto.Config, deps *binproto.Deps) {
+			deps.Answers = semaphore.NewWeighted(9 << 20)
+			c.StallGrace = 10 * time.Millisecond
+			c.BudgetTimeout = eventually
+			c.WriteTimeout = time.Minute
+		})
+		c := d.join(t, "", 0)
+		for range 8 {
+			require.Equal(t, byte(0x81), c.call(produce, records("t", val(strings.Repeat("x", 1000_000)))).op)
+		}
+		slow := d.join(t, "", 0)
+		require.NoError(t, slow.conn.(*net.TCPConn).SetReadBuffer(4<<10))
+		most := str16("t") + u32(0) + u64(0) + u32(100) + u32(8<<20)
+		for range 3 {
+			slow.ask(consume, most)
+		}
+		require.Eventually(t, func() bool {
+			got := c.call(consume, most)
+			require.Equal(t, byte(0x82), got.op, got.payload)
+			return strings.Contains(d.log.String(), "a client that had stopped was cut off")
+		}, eventually, tick)
+	})
+}
+
+func TestStalledFrame(t *testing.T) {
+	d := start(t, &fake{}, func(c *binproto.Config, _ *binproto.Deps) { c.StallTimeout = 50 * time.Millisecond })
+	for name, part := range map[string]string{
+		"in the head":    "\x00\x00\x00",
+		"in the topic":   u32(100) + u32(1) + "\x01\x00\x05or",
+		"in the records": u32(100) + u32(1) + "\x01" + str16("orders") + u32(0xffffffff),
+		"to be ignored":  u32(100) + u32(1) + "\x03x",
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := d.join(t, "", 0)
+			c.send([]byte(part))
+			c.over()
+		})
+	}
 }
 
 func TestHalfClose(t *testing.T) {

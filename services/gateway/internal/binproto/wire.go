@@ -30,6 +30,20 @@ const (
 	opError   opcode = 0xFF
 )
 
+// String names what is asked for.
+func (o opcode) String() string {
+	switch o {
+	case opProduce:
+		return "produce"
+	case opConsume:
+		return "consume"
+	case opPing:
+		return "ping"
+	default:
+		return "other"
+	}
+}
+
 // response is the opcode of the answer to a request.
 func (o opcode) response() opcode { return o | 0x80 }
 

@@ -23,7 +23,9 @@ type Coordinator struct {
 
 	mu struct {
 		sync.Mutex
-		nodes    []*coordinatorv1.Node
+		nodes []*coordinatorv1.Node
+		// away are nodes that are not there, with the topics that only they have.
+		away     map[string][]string
 		topics   map[string]*coordinatorv1.Topic
 		revision int64
 		// One for each open stream; a change goes to all.

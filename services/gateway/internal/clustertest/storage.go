@@ -27,7 +27,9 @@ type Storage struct {
 		before, after []error
 		appends       []*storagev1.AppendRequest
 		passes        []storagev1.Pass
-		fetches       []*storagev1.FetchRequest
+		// What is in cold storage by partition number.
+		cold    map[int32]*storagev1.ListColdSegmentsResponse
+		fetches []*storagev1.FetchRequest
 		// Closed, and replaced, with each append.
 		appended chan struct{}
 		discard  bool
@@ -318,6 +320,12 @@ func (s *Storage) Describe(_ context.Context, req *storagev1.DescribeRequest) (*
 	}
 	resp := &storagev1.DescribeResponse{}
 	for _, w := range wanted {
+		if refusal := s.refusalLocked(w.GetPartition()); refusal != nil {
+			resp.Descriptions = append(resp.Descriptions, &storagev1.DescribeResponse_PartitionDescription{
+				Partition: w, Role: "damaged", Error: refusal,
+			})
+			continue
+		}
 		p := s.partitionLocked(w.GetTopicId(), w.GetPartition())
 		size := int64(0)
 		for _, batch := range p.batches {

@@ -9,7 +9,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/sluiceio/sluice/services/gateway/internal/credential"
 	"github.com/sluiceio/sluice/services/gateway/internal/grants"
 )
 
@@ -18,6 +17,8 @@ type Authenticator interface {
 	// Authenticate resolves a secret, which is empty when none came. Its error
 	// goes to the caller.
 	Authenticate(ctx context.Context, secret string) (grants.Caller, error)
+	// Secret finds the secret in the values of both headers.
+	Secret(authorization, esKey []string) (string, error)
 }
 
 type callerKey struct{}
@@ -31,7 +32,7 @@ func Authenticate(a Authenticator) grpc.UnaryServerInterceptor {
 			return handler(ctx, req)
 		}
 		md, _ := metadata.FromIncomingContext(ctx)
-		secret, err := credential.Secret(md.Get(authorization), md.Get(keyHeader))
+		secret, err := a.Secret(md.Get(authorization), md.Get(keyHeader))
 		if err != nil {
 			return nil, err
 		}

@@ -20,6 +20,8 @@ type exchange struct {
 	body *body
 	// The encoded answer; back to the pool at the end.
 	out *[]byte
+	// The memory of the answer.
+	claim claim
 }
 
 type exchangeKey struct{}
@@ -53,6 +55,7 @@ func (x *exchange) release() {
 	if x.out != nil {
 		putBuffer(x.out)
 	}
+	x.claim.release()
 }
 
 // Buffers go back to the pool unless they are larger than this, so that a few

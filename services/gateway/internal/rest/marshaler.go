@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"reflect"
@@ -18,6 +19,7 @@ var _ runtime.Marshaler = marshaler{}
 
 // An answer is a message on its way out.
 type answer struct {
+	ctx      context.Context
 	exchange *exchange
 	message  proto.Message
 }
@@ -43,10 +45,11 @@ func (marshaler) Marshal(v any) ([]byte, error) {
 	}
 	a.exchange.out = getBuffer()
 	out, err := apijson.Append(*a.exchange.out, m, a.exchange.style)
-	if err == nil {
-		*a.exchange.out = out
+	if err != nil {
+		return nil, err
 	}
-	return out, err
+	*a.exchange.out = out
+	return out, a.exchange.claim.settle(a.ctx, int64(len(out)))
 }
 
 // Unmarshal decodes a body.

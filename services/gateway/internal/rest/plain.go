@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/sluiceio/sluice/services/gateway/internal/backend"
-	"github.com/sluiceio/sluice/services/gateway/internal/credential"
 	"github.com/sluiceio/sluice/services/gateway/internal/exposition"
 	"github.com/sluiceio/sluice/services/gateway/internal/grants"
 )
@@ -73,7 +72,7 @@ func metrics(deps Deps) http.HandlerFunc {
 
 // callerOf returns who sends a request that no gRPC service answers.
 func callerOf(r *http.Request, b *backend.Backend) (grants.Caller, error) {
-	secret, err := credential.Secret(r.Header.Values(authorizationHeader), r.Header.Values(keyHeader))
+	secret, err := b.Secret(r.Header.Values(authorizationHeader), r.Header.Values(keyHeader))
 	if err != nil {
 		return grants.Caller{}, err
 	}

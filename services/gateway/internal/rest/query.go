@@ -15,6 +15,11 @@ import (
 // checkPath refuses variables of the path that a message cannot carry.
 func (x *exchange) checkPath() error {
 	for name, value := range x.params {
+		if field := x.route.input.Fields().ByName(protoreflect.Name(name)); field.Kind() == protoreflect.Int32Kind {
+			if err := checkInteger(field, value, 32); err != nil {
+				return err
+			}
+		}
 		if !utf8.ValidString(value) {
 			return fmt.Errorf("%s must be UTF-8, got %q", name, value)
 		}
@@ -57,6 +62,11 @@ func (x *exchange) checkParameter(field protoreflect.FieldDescriptor, value stri
 		return checkInteger(field, value, 32)
 	case protoreflect.Int64Kind:
 		return checkInteger(field, value, 64)
+	case protoreflect.BoolKind:
+		if _, err := strconv.ParseBool(value); err != nil {
+			return fmt.Errorf("%s must be true or false, got %q", field.Name(), value)
+		}
+		return nil
 	}
 	if !utf8.ValidString(value) {
 		return fmt.Errorf("%s must be UTF-8, got %q", field.Name(), value)

@@ -40,6 +40,11 @@ import (
 type Config struct {
 	// MaxBodyBytes limits the body of a request.
 	MaxBodyBytes int64
+	// MaxFetchRecords and MaxFetchBytes limit what one request reads, but for a
+	// first record that is larger.
+	MaxFetchRecords, MaxFetchBytes int
+	// AnswerBytes is the size of the budget of answers.
+	AnswerBytes int64
 	// Hosts says which Host headers are taken; nil takes all.
 	Hosts *Hosts
 	// CORSOrigins are the origins whose pages may read answers.
@@ -60,6 +65,8 @@ type Deps struct {
 	// Budget limits the bytes of all requests under way together, those of other
 	// doors too.
 	Budget *semaphore.Weighted
+	// Answers limits the bytes of all answers under way together, likewise.
+	Answers *semaphore.Weighted
 	// Ready says whether the gateway serves.
 	Ready func() error
 }
@@ -129,6 +136,7 @@ func New(cfg Config, deps Deps) (http.Handler, error) {
 		mux:     mux,
 		schemas: schemadoor.New(deps.Backend, deps.Logger),
 		bodies:  newBodies(cfg.MaxBodyBytes, deps.Budget),
+		answers: &answers{budget: deps.Answers, whole: cfg.AnswerBytes, maxRecords: cfg.MaxFetchRecords, maxBytes: cfg.MaxFetchBytes},
 		plain:   plain,
 	}
 	handler := http.Handler(d)
@@ -163,6 +171,7 @@ type door struct {
 	routes  []*route
 	mux     *runtime.ServeMux
 	bodies  *bodies
+	answers *answers
 	plain   map[string]http.HandlerFunc
 	// What serializers speak, under schemadoor.Prefix.
 	schemas http.Handler
@@ -196,11 +205,12 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	// Before anything of the request is looked at: whoever has no key gets no
 	// memory for a body either. The service behind asks once more, who it is for.
-	if _, err := callerOf(r, d.backend); err != nil {
+	caller, err := callerOf(r, d.backend)
+	if err != nil {
 		writeFailure(r.Context(), d.logger, w, err)
 		return
 	}
-	x := &exchange{route: matched, params: params}
+	x := &exchange{route: matched, params: params, claim: claim{answers: d.answers}}
 	if err := x.checkPath(); err != nil {
 		writeError(w, http.StatusBadRequest, err.Error())
 		return
@@ -219,11 +229,17 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Body = x.body
 	}
 	defer x.release()
+	if matched.reads {
+		if err := d.reading(r, x, caller); err != nil {
+			writeFailure(r.Context(), d.logger, w, err)
+			return
+		}
+	}
 	d.mux.ServeHTTP(&answerWriter{ResponseWriter: w, success: matched.success}, r.WithContext(withExchange(r.Context(), x)))
 }
 
 // rewrite hands a message to the marshaler together with the exchange that it
 // belongs to.
 func rewrite(ctx context.Context, m proto.Message) (any, error) {
-	return answer{exchange: exchangeOf(ctx), message: m}, nil
+	return answer{ctx: ctx, exchange: exchangeOf(ctx), message: m}, nil
 }

@@ -24,6 +24,8 @@ type route struct {
 	segments []string
 	hasBody  bool
 	input    protoreflect.MessageDescriptor
+	// Answers with records.
+	reads bool
 	// The status of an answer.
 	success int
 }
@@ -77,6 +79,7 @@ func routeOf(m protoreflect.MethodDescriptor) (*route, error) {
 	}
 	r.segments = strings.Split(r.pattern, "/")
 	full := fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name())
+	r.reads = full == logv1.LogService_Consume_FullMethodName || full == logv1.GroupService_ConsumeGroup_FullMethodName
 	if status, ok := successes[full]; ok {
 		r.success = status
 	}

@@ -18,7 +18,6 @@ package schemadoor
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -26,7 +25,6 @@ import (
 
 	registryv1 "github.com/sluiceio/sluice/gen/go/sluice/registry/v1"
 	"github.com/sluiceio/sluice/services/gateway/internal/backend"
-	"github.com/sluiceio/sluice/services/gateway/internal/credential"
 	"github.com/sluiceio/sluice/services/gateway/internal/grants"
 )
 
@@ -35,16 +33,11 @@ const (
 	Prefix = "/registry"
 	// mediaType is that of all answers.
 	mediaType = "application/vnd.schemaregistry.v1+json"
-	// maxBody leaves room for a schema of the greatest length in which every
-	// other character is escaped.
-	maxBody = 3 << 20
-	// maxBodies is how many bodies are read at once, all callers together.
-	maxBodies = 32
 )
 
 // New returns the door.
 func New(b *backend.Backend, logger *slog.Logger) http.Handler {
-	d := &door{backend: b, logger: logger, mux: http.NewServeMux(), bodies: make(chan struct{}, maxBodies)}
+	d := &door{backend: b, logger: logger, mux: http.NewServeMux(), bodies: make(bodies, maxBodies)}
 	for pattern, answer := range map[string]operation{
 		"GET /{$}":                       empty,
 		"GET /contexts":                  contexts,
@@ -102,8 +95,7 @@ type door struct {
 	backend *backend.Backend
 	logger  *slog.Logger
 	mux     *http.ServeMux
-	// Has an element for each body that is held.
-	bodies chan struct{}
+	bodies  bodies
 }
 
 // An operation answers a request: with what is sent as JSON, or a plain text.
@@ -133,13 +125,12 @@ func (d *door) serve(answer operation) http.Handler {
 		}
 		x := &exchange{Request: r, ctx: ctx, backend: d.backend, caller: caller}
 		if r.Method == http.MethodPost || r.Method == http.MethodPut {
-			select {
-			case d.bodies <- struct{}{}:
-				defer func() { <-d.bodies }()
-			case <-ctx.Done():
+			if err := d.bodies.enter(ctx); err != nil {
+				d.fail(ctx, w, r, err)
 				return
 			}
-			if err := x.read(w); err != nil {
+			defer d.bodies.leave()
+			if err := x.body.read(w, r, bodyTimeout); err != nil {
 				d.fail(ctx, w, r, err)
 				return
 			}
@@ -153,36 +144,6 @@ func (d *door) serve(answer operation) http.Handler {
 	})
 }
 
-// request is the body of all requests that have one.
-type request struct {
-	Schema     string      `json:"schema"`
-	SchemaType string      `json:"schemaType"`
-	References []reference `json:"references"`
-
-	Compatibility *string `json:"compatibility"`
-	Mode          *string `json:"mode"`
-}
-
-type reference struct {
-	Name    string `json:"name"`
-	Subject string `json:"subject"`
-	Version int32  `json:"version"`
-}
-
-func (x *exchange) read(w http.ResponseWriter) error {
-	decoder := json.NewDecoder(http.MaxBytesReader(w, x.Body, maxBody))
-	err := decoder.Decode(&x.body)
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return failure{http.StatusRequestEntityTooLarge, http.StatusRequestEntityTooLarge, "the body is larger than " + strconv.Itoa(maxBody) + " bytes"}
-	case err != nil:
-		return failure{http.StatusBadRequest, http.StatusBadRequest, "the body must be a JSON object: " + err.Error()}
-	default:
-		return nil
-	}
-}
-
 // callerOf tells who a request comes from. Serializers know HTTP Basic: of that the
 // password is the key and the name is not looked at.
 func (d *door) callerOf(r *http.Request) (grants.Caller, error) {
@@ -190,7 +151,7 @@ func (d *door) callerOf(r *http.Request) (grants.Caller, error) {
 	if _, password, ok := r.BasicAuth(); ok && len(keys) == 0 {
 		return d.backend.Authenticate(r.Context(), password)
 	}
-	secret, err := credential.Secret(r.Header.Values("Authorization"), keys)
+	secret, err := d.backend.Secret(r.Header.Values("Authorization"), keys)
 	if err != nil {
 		return grants.Caller{}, err
 	}

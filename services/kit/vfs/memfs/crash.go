@@ -79,7 +79,7 @@ func (c cloner) node(n *node) *node {
 		return copied
 	}
 	if !n.dir {
-		c[n] = &node{content: n.content.clone()}
+		c[n] = &node{content: n.content.clone(), modified: n.modified}
 		return c[n]
 	}
 	copied := newDir()

@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"syscall"
+	"time"
 
 	"github.com/sluiceio/sluice/services/kit/vfs"
 )
@@ -49,6 +50,7 @@ func (f *file) WriteAt(b []byte, off int64) (int, error) {
 		return 0, err
 	}
 	f.node.content.write(b, off)
+	f.node.modified = time.Now()
 	return len(b), nil
 }
 
@@ -63,6 +65,7 @@ func (f *file) WritevAt(bufs [][]byte, off int64) (int, error) {
 		f.node.content.write(b, off+int64(n))
 		n += len(b)
 	}
+	f.node.modified = time.Now()
 	return n, nil
 }
 
@@ -73,6 +76,7 @@ func (f *file) Truncate(size int64) error {
 		return err
 	}
 	f.node.content.truncate(size)
+	f.node.modified = time.Now()
 	return nil
 }
 

@@ -29,6 +29,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/sluiceio/sluice/services/kit/vfs"
 )
@@ -50,8 +51,9 @@ type node struct {
 	dir bool
 
 	// Of a file.
-	content content
-	locked  bool
+	content  content
+	modified time.Time
+	locked   bool
 
 	// Of a folder: what everybody sees, and what a crash cannot take.
 	entries, durable map[string]*node
@@ -96,6 +98,7 @@ func (f *FS) Create(name string) (vfs.File, error) {
 		return nil, err
 	}
 	n.content.truncate(0)
+	n.modified = time.Now()
 	return &file{fs: f, node: n, name: name, write: true}, nil
 }
 
@@ -242,7 +245,7 @@ func (f *FS) Stat(name string) (vfs.Info, error) {
 	if err != nil {
 		return vfs.Info{}, pathError("stat", name, err)
 	}
-	return vfs.Info{Size: int64(len(n.content.visible)), Dir: n.dir}, nil
+	return vfs.Info{Size: int64(len(n.content.visible)), Modified: n.modified, Dir: n.dir}, nil
 }
 
 // SyncDir makes the pending changes of a folder's entries durable.

@@ -26,6 +26,9 @@ func newAdmin() *cobra.Command {
 			}),
 		newAdminProducers(flags),
 		newResetOffsets(flags, "reset-offsets"),
+		newAdminNodes(flags),
+		newAdminForgetNode(flags),
+		newAdminTiered(flags),
 	)
 	return command
 }

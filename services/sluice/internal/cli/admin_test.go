@@ -86,6 +86,39 @@ func (f *fakeAdmin) ResetOffsets(_ context.Context, r *adminv1.ResetOffsetsReque
 	return &adminv1.ResetOffsetsResponse{GroupsAffected: 1, EntriesReset: 2}, nil
 }
 
+func (f *fakeAdmin) ListTieredSegments(_ context.Context, r *adminv1.ListTieredSegmentsRequest) (*adminv1.ListTieredSegmentsResponse, error) {
+	switch {
+	case r.GetTopic() != "orders":
+		return nil, status.Errorf(codes.NotFound, "topic %q does not exist", r.GetTopic())
+	case r.GetPartition() != 1:
+		return &adminv1.ListTieredSegmentsResponse{}, nil
+	}
+	return &adminv1.ListTieredSegmentsResponse{Segments: []*adminv1.TieredSegment{
+		{BaseOffset: 0, LastOffset: 9, SizeBytes: 4096, UploadedAtMs: 1763500000000, MaxTimestampMs: 1763400000000, Object: "a"},
+		{BaseOffset: 10, LastOffset: 30, SizeBytes: 512, UploadedAtMs: 1763500001000, MaxTimestampMs: 1763400000001, Object: "b", Local: true},
+	}}, nil
+}
+
+func TestAdminTiered(t *testing.T) {
+	_, server := startFakeAdmin(t)
+	require.Equal(t, ""+
+		"FIRST   LAST   BYTES   UPLOADED               ON DISK   OBJECT\n"+
+		"0       9      4096    2025-11-18T21:06:40Z   no        a\n"+
+		"10      30     512     2025-11-18T21:06:41Z   yes       b\n",
+		succeed(t, server, "admin", "tiered", "orders", "1").out)
+	require.JSONEq(t, `{"segments":[
+		{"base_offset":0,"last_offset":9,"size_bytes":4096,"uploaded_at_ms":1763500000000,"max_timestamp_ms":1763400000000,"object":"a","local":false},
+		{"base_offset":10,"last_offset":30,"size_bytes":512,"uploaded_at_ms":1763500001000,"max_timestamp_ms":1763400000001,"object":"b","local":true}
+	]}`, succeed(t, server, "admin", "tiered", "orders", "1", "-o", "json").out)
+	require.JSONEq(t, `{"segments":[]}`, succeed(t, server, "admin", "tiered", "orders", "0", "--output", "json").out)
+	o := execute(t, server, "admin", "tiered", "none", "0")
+	require.Equal(t, exitFailure, o.status)
+	require.Contains(t, o.err, `topic "none" does not exist`)
+	for _, args := range [][]string{{"orders"}, {"orders", "x"}, {"orders", "0", "1"}, {"orders", "4294967296"}} {
+		require.Equal(t, exitUsage, execute(t, server, append([]string{"admin", "tiered"}, args...)...).status, args)
+	}
+}
+
 func TestAdminRaft(t *testing.T) {
 	_, server := startFakeAdmin(t)
 	require.Equal(t, ""+
@@ -136,6 +169,42 @@ func TestAdminProducers(t *testing.T) {
 	o := execute(t, server, "admin", "producers", "delete", "nobody")
 	require.Equal(t, exitFailure, o.status)
 	require.Contains(t, o.err, `producer "nobody" does not exist`)
+}
+
+func (f *fakeAdmin) ListNodes(context.Context, *adminv1.ListNodesRequest) (*adminv1.ListNodesResponse, error) {
+	return &adminv1.ListNodesResponse{Nodes: []*adminv1.Node{
+		{Id: "a", Live: true, Roles: []string{"storage", "gateway"}, Rack: "r1", Replicas: 7},
+		{Id: "b", Replicas: 2, DeletingTopics: 3},
+		{Id: "c", Forgotten: true, Replicas: 1},
+	}}, nil
+}
+
+func (f *fakeAdmin) ForgetNode(_ context.Context, r *adminv1.ForgetNodeRequest) (*adminv1.ForgetNodeResponse, error) {
+	if !r.GetForce() {
+		return nil, status.Errorf(codes.Aborted, "node %q has the only replica of partitions", r.GetNodeId())
+	}
+	return &adminv1.ForgetNodeResponse{LostTopics: []string{"orders"}}, nil
+}
+
+func TestAdminNodes(t *testing.T) {
+	_, server := startFakeAdmin(t)
+	require.Equal(t, ""+
+		"NODE   STATE       ROLES             RACK   REPLICAS   DELETING\n"+
+		"a      live        storage,gateway   r1     7          0\n"+
+		"b      away        -                 -      2          3\n"+
+		"c      forgotten   -                 -      1          0\n",
+		succeed(t, server, "admin", "nodes").out)
+	require.JSONEq(t, `{"nodes":[
+		{"id":"a","live":true,"forgotten":false,"roles":["storage","gateway"],"rack":"r1","replicas":7,"deleting_topics":0},
+		{"id":"b","live":false,"forgotten":false,"roles":[],"rack":"","replicas":2,"deleting_topics":3},
+		{"id":"c","live":false,"forgotten":true,"roles":[],"rack":"","replicas":1,"deleting_topics":0}
+	]}`, succeed(t, server, "admin", "nodes", "-o", "json").out)
+
+	o := execute(t, server, "admin", "forget-node", "b")
+	require.Equal(t, exitFailure, o.status)
+	require.Contains(t, o.err, "only replica")
+	require.Equal(t, "forgot node b\norders has lost partitions\n", succeed(t, server, "admin", "forget-node", "b", "--force").out)
+	require.Equal(t, exitUsage, execute(t, server, "admin", "forget-node").status)
 }
 
 func TestAdminResetOffsets(t *testing.T) {

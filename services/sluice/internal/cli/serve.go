@@ -52,6 +52,7 @@ func newNode(use string, roles ...sluice.Role) *cobra.Command {
 				return &usageError{err}
 			}
 			logger := obs.NewLogger(cfg.Obs, command.ErrOrStderr())
+			obs.TakeGRPCLog(logger)
 			logger.LogAttrs(command.Context(), slog.LevelInfo, "starting",
 				append([]slog.Attr{slog.String("version", readVersion().String())}, conf.Dump(command.Flags())...)...)
 			return runNode(command.Context(), *cfg, logger, command.OutOrStdout(), began)
@@ -62,14 +63,10 @@ func newNode(use string, roles ...sluice.Role) *cobra.Command {
 	return command
 }
 
-// heapHeadroom is what the heap may grow by before it is collected: a fifth to a
-// third of the CPU of a produce, for 32 MiB.
-const heapHeadroom = 32 << 20
-
 func runNode(ctx context.Context, cfg sluice.Config, logger *slog.Logger, out io.Writer, began time.Time) error {
 	// Whoever sets GOGC has decided already.
 	if os.Getenv("GOGC") == "" {
-		headroom.Keep(heapHeadroom)
+		headroom.Keep(headroom.OfService)
 	}
 	node, err := sluice.New(ctx, cfg, sluice.Deps{Logger: logger, Registry: obs.NewRegistry()})
 	if err != nil {

@@ -84,7 +84,7 @@ func Start(ctx context.Context, dir string, logger *slog.Logger) (etcd *Etcd, er
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	cfg.InitialCluster = member + "=" + peer.String()
 
-	if etcd.server, err = embed.StartEtcd(cfg); err != nil {
+	if etcd.server, err = startOn(cfg); err != nil {
 		return nil, fmt.Errorf("start etcd: %w", err)
 	}
 	etcd.closer.Push("etcd", func() error {
@@ -107,6 +107,16 @@ func Start(ctx context.Context, dir string, logger *slog.Logger) (etcd *Etcd, er
 		return nil
 	})
 	return etcd, nil
+}
+
+// startOn starts etcd, which panics when it finds its files damaged.
+func startOn(cfg *embed.Config) (server *embed.Etcd, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = fmt.Errorf("the files in %s are damaged, restore them from a backup: %v", cfg.Dir, value)
+		}
+	}()
+	return embed.StartEtcd(cfg)
 }
 
 // Client calls the etcd without a socket.

@@ -1,9 +1,13 @@
 package embedetcd
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -11,7 +15,18 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// startOnly has the test binary start etcd in the folder that it names, tell what
+// came of it and end.
+const startOnly = "EMBEDETCD_START_ONLY"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(startOnly); dir != "" {
+		_, err := Start(context.Background(), dir, slog.New(slog.DiscardHandler))
+		fmt.Fprint(os.Stdout, err)
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func TestEtcdKeepsWhatItWasTold(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etcd")
@@ -39,6 +54,31 @@ func TestStartRefusesADamagedFolder(t *testing.T) {
 	require.NoError(t, os.WriteFile(dir, nil, 0o600))
 	_, err := Start(t.Context(), dir, slog.New(slog.DiscardHandler))
 	require.ErrorContains(t, err, "start etcd")
+}
+
+// etcd itself would take the process along. It leaves goroutines behind, so it has
+// a process of its own.
+func TestStartRefusesDamagedFiles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "etcd")
+	require.NoError(t, start(t, dir).Close())
+	damaged := 0
+	require.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && (filepath.Ext(path) == ".wal" || entry.Name() == "db") {
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			require.NoError(t, err)
+			_, err = f.Write(bytes.Repeat([]byte{0xa5}, 2000))
+			require.NoError(t, err)
+			require.NoError(t, f.Close())
+			damaged++
+		}
+		return err
+	}))
+	require.GreaterOrEqual(t, damaged, 2)
+	child := exec.CommandContext(t.Context(), os.Args[0])
+	child.Env = append(os.Environ(), startOnly+"="+dir)
+	out, err := child.Output()
+	require.NoError(t, err)
+	require.Contains(t, string(out), "start etcd: the files in "+dir+" are damaged")
 }
 
 func start(t *testing.T, dir string) *Etcd {

@@ -25,7 +25,7 @@ func BenchmarkCheck(b *testing.B) {
 			rules := check.DefaultRules()
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := check.Check(batch, rules, now); err != nil {
+				if _, err := check.Check(nil, batch, rules, now); err != nil {
 					b.Fatal(err)
 				}
 			}

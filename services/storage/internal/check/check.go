@@ -27,12 +27,7 @@ import (
 	"github.com/sluiceio/sluice/services/kit/recordbatch"
 )
 
-// Checked is an append that may be written.
-type Checked struct {
-	Batches []Batch // at least one, in their order
-}
-
-// Batch is one batch of it.
+// Batch is one batch of an append that may be written.
 type Batch struct {
 	// Bytes is the batch. See "Who owns the bytes".
 	Bytes []byte
@@ -50,37 +45,38 @@ type Batch struct {
 // readers keep the buffers that batches are decompressed to.
 var readers = sync.Pool{New: func() any { return new(recordbatch.Reader) }}
 
-// Check checks batches that stand one after the other. An error is an *Error.
-func Check(batches []byte, rules Rules, now time.Time) (Checked, error) {
+// Check checks batches that stand one after the other, and appends them to dst: at
+// least one. An error is an *Error.
+func Check(dst []Batch, batches []byte, rules Rules, now time.Time) ([]Batch, error) {
 	c := checker{rules: rules, now: now.UnixMilli(), reader: readers.Get().(*recordbatch.Reader)}
 	defer func() {
 		c.reader.Idle()
 		readers.Put(c.reader)
 	}()
-	checked := Checked{Batches: make([]Batch, 0, 1)}
+	before := len(dst)
 	for {
 		batch, rest, err := recordbatch.Next(batches)
 		if err != nil {
-			return Checked{}, c.batchError(err)
+			return nil, c.batchError(err)
 		}
 		if batch == nil {
 			break
 		}
-		if rules.SingleBatch && len(checked.Batches) == 1 {
-			return Checked{}, c.refuse(invalid, "expected one batch, got several")
+		if rules.SingleBatch && len(dst) > before {
+			return nil, c.refuse(invalid, "expected one batch, got several")
 		}
 		b, err := c.check(batch)
 		if err != nil {
-			return Checked{}, err
+			return nil, err
 		}
-		checked.Batches = append(checked.Batches, b)
+		dst = append(dst, b)
 		c.before += int(b.Records)
 		batches = rest
 	}
-	if len(checked.Batches) == 0 {
-		return Checked{}, c.refuse(invalid, "expected a record batch, got no bytes")
+	if len(dst) == before {
+		return nil, c.refuse(invalid, "expected a record batch, got no bytes")
 	}
-	return checked, nil
+	return dst, nil
 }
 
 // checker checks one append.

@@ -71,10 +71,10 @@ func TestInOrderIsLeftAlone(t *testing.T) {
 		a := build(t, recordbatch.Options{Codec: codec}, record{0, "a", "1"}, record{5, "b", "2"}, record{5, "c", "3"}, record{-3, "d", "4"})
 		b := build(t, recordbatch.Options{Producer: &recordbatch.Producer{ID: 7, Epoch: 1, BaseSequence: 3}, Transactional: true}, record{1, "", "x"})
 		both := append(bytes.Clone(a), b...)
-		checked, err := check.Check(both, check.DefaultRules(), now)
+		checked, err := check.Check(nil, both, check.DefaultRules(), now)
 		require.NoError(t, err)
-		require.Len(t, checked.Batches, 2)
-		first, second := checked.Batches[0], checked.Batches[1]
+		require.Len(t, checked, 2)
+		first, second := checked[0], checked[1]
 		require.Equal(t, a, first.Bytes)
 		require.Equal(t, b, second.Bytes)
 		require.Same(t, &both[0], &first.Bytes[0], "not copied")
@@ -189,8 +189,8 @@ func TestRefused(t *testing.T) {
 			before := bytes.Clone(batches)
 			rules := check.DefaultRules()
 			c.rules(&rules)
-			checked, err := check.Check(batches, rules, now)
-			require.Empty(t, checked.Batches)
+			checked, err := check.Check(nil, batches, rules, now)
+			require.Empty(t, checked)
 			var refused *check.Error
 			require.ErrorAs(t, err, &refused)
 			require.Equal(t, c.code, refused.Code, "%v", err)
@@ -209,17 +209,17 @@ func TestAtTheLimits(t *testing.T) {
 	rules.MaxRecordBytes = 8
 	rules.Compacted = true
 	rules.SingleBatch = true
-	_, err := check.Check(batch, rules, now)
+	_, err := check.Check(nil, batch, rules, now)
 	require.NoError(t, err)
 }
 
 func TestCoordinatorMayMark(t *testing.T) {
 	batch := build(t, recordbatch.Options{Control: true, Producer: &recordbatch.Producer{ID: 3, Epoch: 0, BaseSequence: -1}}, record{0, "k", "v"})
 	rules := check.DefaultRules()
-	_, err := check.Check(batch, rules, now)
+	_, err := check.Check(nil, batch, rules, now)
 	require.Error(t, err)
 	rules.Origin = storagev1.Origin_ORIGIN_COORDINATOR
-	_, err = check.Check(batch, rules, now)
+	_, err = check.Check(nil, batch, rules, now)
 	require.NoError(t, err)
 }
 
@@ -228,11 +228,11 @@ func TestCoordinatorMayMark(t *testing.T) {
 func one(t *testing.T, batch []byte, rules check.Rules) check.Batch {
 	t.Helper()
 	before := bytes.Clone(batch)
-	checked, err := check.Check(batch, rules, now)
+	checked, err := check.Check(nil, batch, rules, now)
 	require.NoError(t, err)
 	require.Equal(t, before, batch, "the caller's bytes are left alone")
-	require.Len(t, checked.Batches, 1)
-	got := checked.Batches[0]
+	require.Len(t, checked, 1)
+	got := checked[0]
 	require.NoError(t, recordbatch.CheckCRC(got.Bytes))
 	h, err := recordbatch.ParseHeader(got.Bytes)
 	require.NoError(t, err)
@@ -240,10 +240,10 @@ func one(t *testing.T, batch []byte, rules check.Rules) check.Batch {
 	require.Equal(t, h.MaxTimestamp, got.MaxTimestamp)
 	require.Equal(t, len(got.Bytes), h.Size())
 
-	again, err := check.Check(got.Bytes, check.Rules{TimestampAfterMaxMs: math.MaxInt64, TimestampBeforeMaxMs: math.MaxInt64}, now)
+	again, err := check.Check(nil, got.Bytes, check.Rules{TimestampAfterMaxMs: math.MaxInt64, TimestampBeforeMaxMs: math.MaxInt64}, now)
 	if !h.Attributes.LogAppendTime() {
 		require.NoError(t, err)
-		require.Equal(t, got, again.Batches[0], "put right once")
+		require.Equal(t, got, again[0], "put right once")
 	}
 	return got
 }
@@ -329,7 +329,7 @@ func FuzzCheck(f *testing.F) {
 			rest = next
 		}
 		batches = bytes.Clone(before)
-		checked, err := check.Check(batches, rules, now)
+		checked, err := check.Check(nil, batches, rules, now)
 		if !bytes.Equal(before, batches) {
 			t.Fatal("the caller's bytes were changed")
 		}
@@ -340,7 +340,7 @@ func FuzzCheck(f *testing.F) {
 			}
 			return
 		}
-		for _, b := range checked.Batches {
+		for _, b := range checked {
 			if err := recordbatch.CheckCRC(b.Bytes); err != nil {
 				t.Fatal(err)
 			}

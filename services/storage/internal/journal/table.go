@@ -24,8 +24,8 @@ type Table struct {
 
 	// FirstIndex is the first raft index that is still in the log.
 	// FirstIndex <= Applied+1, and it is the FirstIndex of a segment. Segments
-	// before that one came with a snapshot or were compacted: they have no entries
-	// for raft.
+	// before that one came with a snapshot, were compacted, or had too many entries
+	// that are no batch beside them: they have no entries for raft.
 	FirstIndex uint64
 
 	// Spans are the runs of entries of one term, ascending in term and index,
@@ -328,11 +328,17 @@ func (t *Table) applyPoint(p *persistv1.JournalPoint) error {
 	if i == 0 && first == t.FirstIndex {
 		return nil
 	}
-	if at := t.SegmentOfIndex(first); t.Segments[at].FirstIndex != first {
+	at := t.SegmentOfIndex(first)
+	inside := t.Segments[at].FirstIndex != first
+	if inside && (at < len(t.Segments)-1 || t.Active().Size > 0) {
 		return damaged("first index %d is in the middle of segment %d", first, t.Segments[at].Base)
 	}
 	t.FirstIndex = first
 	t.Segments = append([]Segment(nil), t.Segments[i:]...)
+	if inside {
+		// It has no batches yet, so it may as well begin here.
+		t.Active().FirstIndex, t.Active().NextIndex = first, first
+	}
 	t.Entries = append([]Entry(nil), t.Entries[t.EntryAt(first):]...)
 	if len(t.Entries) > 0 && t.Entries[0].Offset < p.GetStart() {
 		return damaged("entry %d at %d is kept by a log from offset %d on", t.Entries[0].GetIndex(), t.Entries[0].Offset, p.GetStart())

@@ -4,75 +4,102 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
+	"github.com/sluiceio/sluice/services/kit/invariant"
+	"github.com/sluiceio/sluice/services/kit/rpc/caller"
 	"github.com/sluiceio/sluice/services/storage/internal/replica"
 )
 
 // Appending is an append, or another proposal, that is under way.
 type Appending struct {
-	p    *Partition
-	done chan replica.Result
+	p        *Partition
+	proposal replica.Proposal
+	// size is how much of the node's memory it holds until it is answered.
+	size int64
+	// result is set, and then done receives, when it is answered.
+	result   replica.Result
+	done     chan struct{}
+	answered atomic.Bool
 }
+
+// signals are channels of a capacity of 1 that are empty and nobody's.
+var signals = sync.Pool{New: func() any { return make(chan struct{}, 1) }}
 
 // Append queues checked batches and returns without waiting. Their bytes are read
 // until the append is done, also after Wait has given up, and never written to. It
 // waits for memory as long as ctx lasts;
 // ErrOverloaded when there is none.
 func (p *Partition) Append(ctx context.Context, batches [][]byte, ownerEpoch int64) (*Appending, error) {
-	return p.append(ctx, &replica.Proposal{Batches: batches, OwnerEpoch: ownerEpoch})
+	return p.append(ctx, replica.Proposal{Batches: batches, OwnerEpoch: ownerEpoch})
 }
 
 // AppendSequenced is Append of batches that a producer has numbered.
 func (p *Partition) AppendSequenced(ctx context.Context, batches [][]byte, by *replica.Sequenced) (*Appending, error) {
-	return p.append(ctx, &replica.Proposal{Batches: batches, OwnerEpoch: replica.NoOwner, Producer: by})
+	return p.append(ctx, replica.Proposal{Batches: batches, OwnerEpoch: replica.NoOwner, Producer: by})
 }
 
-func (p *Partition) append(ctx context.Context, proposal *replica.Proposal) (*Appending, error) {
-	size := 0
+func (p *Partition) append(ctx context.Context, proposal replica.Proposal) (*Appending, error) {
+	size := int64(0)
 	for _, batch := range proposal.Batches {
-		size += len(batch)
+		size += int64(len(batch))
 	}
-	if int64(size) > p.node.options.MaxAppendBytes {
+	if size > p.node.options.MaxAppendBytes {
 		return nil, fmt.Errorf("%w: %d bytes are over the node's limit of %d", ErrOverloaded, size, p.node.options.MaxAppendBytes)
 	}
-	if err := p.node.memory.Acquire(ctx, int64(size)); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrOverloaded, err)
+	if !p.node.memory.TryAcquire(size) {
+		if err := p.node.memory.Acquire(ctx, size); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrOverloaded, err)
+		}
 	}
-	a := &Appending{p: p, done: make(chan replica.Result, 1)}
-	proposal.Done = func(result replica.Result) {
-		p.node.memory.Release(int64(size))
-		a.done <- result
-	}
-	p.propose(proposal, size)
-	return a, nil
+	return p.begin(proposal, size), nil
 }
 
 // command queues a command.
 func (p *Partition) command(command *persistv1.Command) *Appending {
-	a := &Appending{p: p, done: make(chan replica.Result, 1)}
-	p.propose(&replica.Proposal{
-		Command:    command,
-		OwnerEpoch: replica.NoOwner,
-		Done:       func(result replica.Result) { a.done <- result },
-	}, 0)
+	return p.begin(replica.Proposal{Command: command, OwnerEpoch: replica.NoOwner}, 0)
+}
+
+func (p *Partition) begin(proposal replica.Proposal, size int64) *Appending {
+	a := &Appending{p: p, proposal: proposal, size: size, done: signals.Get().(chan struct{})}
+	a.proposal.Done = a.answer
+	p.propose(&a.proposal, int(size))
 	return a
 }
 
-// Wait returns the result. When ctx ends first the append goes on, and its
-// outcome is unknown to the caller.
+// answer is called by the owner. A second answer would be another append's, whose
+// channel this one's may be by then.
+func (a *Appending) answer(result replica.Result) {
+	if a.answered.Swap(true) {
+		invariant.Checkf(false, "an append to %s was answered twice", a.p.key)
+		return
+	}
+	a.p.node.memory.Release(a.size)
+	a.result = result
+	a.done <- struct{}{}
+}
+
+// Wait returns the result, once. When the caller gives up first the append goes
+// on, and its outcome is unknown to him. The owner answers in any case, also when
+// the node stops: nothing but the caller needs to end the wait.
 func (a *Appending) Wait(ctx context.Context) (replica.Result, error) {
 	select {
-	case result := <-a.done:
-		return result, a.p.translate(result.Err)
-	case <-ctx.Done():
+	case <-a.done:
+		signals.Put(a.done)
+		return a.result, a.p.translate(a.result.Err)
+	case <-caller.Done(ctx):
 		return replica.Result{}, fmt.Errorf("%w: %w", replica.ErrUnknownOutcome, context.Cause(ctx))
 	}
 }
 
 // translate gives a refusal its redirect.
 func (p *Partition) translate(err error) error {
+	if err == nil {
+		return nil
+	}
 	if !errors.Is(err, replica.ErrNotLeader) && !errors.Is(err, replica.ErrNotReady) {
 		return err
 	}
@@ -129,11 +156,14 @@ func (p *Partition) raise(ctx context.Context, offset int64) (start int64, err e
 
 // trim drops the segments that lie below the start offset, and tells how many and
 // how many bytes.
-func (p *Partition) trim() (segments int, bytes int64, err error) {
+func (p *Partition) trim() (segments int, bytes int64, err error) { return p.trimLocal(0) }
+
+// trimLocal is trim that drops what is in cold storage and below an offset, too.
+func (p *Partition) trimLocal(offset int64) (segments int, bytes int64, err error) {
 	err = p.await(false, func(r *replica.Replica) error {
 		p.node.awake.touch(p)
 		var err error
-		segments, bytes, err = r.Trim()
+		segments, bytes, err = r.TrimLocal(offset)
 		if err == nil {
 			p.ownerBury(r)
 		}

@@ -194,7 +194,7 @@ func (l *life) remove(id uuid.UUID) {
 	if !l.note(func() { l.told.removing[id] = true }) {
 		return
 	}
-	if l.node.Remove([]uuid.UUID{id, uuid.New()}) == nil {
+	if l.node.Remove([]uuid.UUID{id, uuid.New()}, 1) == nil {
 		l.note(func() { l.told.removed[id] = true })
 	}
 }

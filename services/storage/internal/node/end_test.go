@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"sync"
 	"testing"
 	"time"
@@ -47,7 +48,7 @@ func TestRemoveAnswersWhatWaits(t *testing.T) {
 			defer release()
 			waiting, err := p.Append(t.Context(), [][]byte{batchOf(t, "y")}, replica.NoOwner)
 			require.NoError(t, err)
-			require.NoError(t, r.Remove([]uuid.UUID{topic}))
+			require.NoError(t, r.Remove([]uuid.UUID{topic}, 1))
 			_, err = appendTo(p, batchOf(t, "z"))
 			require.ErrorIs(t, err, ErrUnknownPartition)
 			release()
@@ -80,7 +81,7 @@ func TestRemoveWakesReaders(t *testing.T) {
 			w := NewWaiter()
 			defer w.Close()
 			w.Watch(p)
-			require.NoError(t, r.Remove([]uuid.UUID{topic}))
+			require.NoError(t, r.Remove([]uuid.UUID{topic}, 1))
 			select {
 			case <-w.C:
 			case <-time.After(10 * time.Second):
@@ -92,57 +93,55 @@ func TestRemoveWakesReaders(t *testing.T) {
 	}
 }
 
-// A topic that is placed again on a node that it was removed from begins empty,
-// whatever became of the deletion of its old data.
-func TestPlacedAgainAfterRemovalIsEmpty(t *testing.T) {
+// A placement that comes after the removal of its topic, since its caller gave up
+// waiting for it, leaves no replica that nobody knows of: not in the same life of
+// the process, nor in the next, nor where the removal came first of all.
+func TestPlacementAfterTheRemovalIsRefused(t *testing.T) {
 	disk := memfs.New()
-	topic := uuid.New()
-	held := make(chan struct{})
-	release := sync.OnceFunc(func() { close(held) })
-	defer release()
-	var first sync.Once
-	r := start(t, options(faultfs.New(disk, func(op faultfs.Op, _ string) error {
-		if op == faultfs.RemoveAll {
-			first.Do(func() { <-held })
-		}
-		return nil
-	})))
-	placed := []*persistv1.CatalogTopic{placement(topic, 1, nil, 1)}
-	require.NoError(t, r.Place(placed))
-	_, err := appendTo(r.partition(topic, 0), batchOf(t, "old"))
+	removed, never, other := uuid.New(), uuid.New(), uuid.New()
+	late := []*persistv1.CatalogTopic{placement(removed, 1, nil, 1), placement(never, 1, nil, 1), placement(other, 1, nil, 1)}
+	r := start(t, options(disk))
+	require.NoError(t, r.Place(late[:1]))
+	_, err := appendTo(r.partition(removed, 0), batchOf(t, "old"))
 	require.NoError(t, err)
-	require.NoError(t, r.Remove([]uuid.UUID{topic}))
+	require.NoError(t, r.Remove([]uuid.UUID{removed, never}, 7))
 
-	again := make(chan error, 1)
-	go func() { again <- r.Place(placed) }()
-	release()
-	require.NoError(t, <-again)
-	_, err = appendTo(r.partition(topic, 0), batchOf(t, "new"))
-	require.NoError(t, err)
-	require.Equal(t, []string{"new"}, values(t, r.partition(topic, 0)))
-	after := disk.Crash(nil)
-	require.NoError(t, r.stop())
-	require.Equal(t, []string{"new"}, values(t, start(t, options(after)).partition(topic, 0)))
+	for range 2 {
+		var refused *RemovedError
+		require.ErrorAs(t, r.Place(late), &refused)
+		require.Equal(t, []uuid.UUID{removed, never}, refused.Topics)
+		for _, id := range refused.Topics {
+			_, err := r.Partition(replica.Key{Topic: id})
+			require.ErrorIs(t, err, ErrUnknownPartition)
+		}
+		_, err := appendTo(r.partition(other, 0), batchOf(t, "x"))
+		require.NoError(t, err, "the others of the request are placed")
+		disk = disk.Crash(nil)
+		require.NoError(t, r.stop())
+		r = start(t, options(disk))
+	}
+	require.Equal(t, []string{"x", "x"}, values(t, r.partition(other, 0)))
 }
 
-// Removed data that cannot be deleted keeps its topic from being placed again: it
-// would be taken for the new replica's.
-func TestPlacedAgainOverDataThatCannotGo(t *testing.T) {
+// Data of a removed topic that cannot be deleted goes with the next start.
+func TestRemovedDataThatCannotGo(t *testing.T) {
 	disk := memfs.New()
 	topic := uuid.New()
-	broken := errors.New("input/output error")
-	r := start(t, options(faultfs.New(disk, faultfs.From(faultfs.RemoveAll, 1, broken))))
-	placed := []*persistv1.CatalogTopic{placement(topic, 1, nil, 1)}
-	require.NoError(t, r.Place(placed))
+	r := start(t, options(faultfs.New(disk, faultfs.From(faultfs.RemoveAll, 1, errors.New("input/output error")))))
+	require.NoError(t, r.Place([]*persistv1.CatalogTopic{placement(topic, 1, nil, 1)}))
 	_, err := appendTo(r.partition(topic, 0), batchOf(t, "old"))
 	require.NoError(t, err)
-	require.NoError(t, r.Remove([]uuid.UUID{topic}))
-	require.ErrorIs(t, r.Place(placed), ErrDisk)
+	require.NoError(t, r.Remove([]uuid.UUID{topic}, 1))
 	require.NoError(t, r.stop())
+	_, err = disk.Stat(r.topicFolder(topic.String()))
+	require.NoError(t, err)
 
 	healed := start(t, options(disk.Kill()))
-	require.NoError(t, healed.Place(placed))
-	require.Empty(t, values(t, healed.partition(topic, 0)))
+	_, err = healed.options.FS.Stat(healed.topicFolder(topic.String()))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	names, err := healed.options.FS.List(dir)
+	require.NoError(t, err)
+	require.NotContains(t, names, unclaimedFolder)
 }
 
 // Appends, reads, placements and removals that meet a stop are answered, and all
@@ -192,7 +191,7 @@ func TestStopUnderLoad(t *testing.T) {
 	group.Go(func() {
 		for {
 			id := uuid.New()
-			if err := errors.Join(r.Place([]*persistv1.CatalogTopic{placement(id, 1, nil, 1)}), r.Remove([]uuid.UUID{id})); err != nil {
+			if err := errors.Join(r.Place([]*persistv1.CatalogTopic{placement(id, 1, nil, 1)}), r.Remove([]uuid.UUID{id}, 1)); err != nil {
 				if !errors.Is(err, ErrStopping) {
 					t.Errorf("place: %v", err)
 				}
@@ -223,7 +222,7 @@ func TestEndsAreNoDamage(t *testing.T) {
 		_, err := appendTo(r.partition(topic, 0), batchOf(t, "x"))
 		require.NoError(t, err)
 	}
-	require.NoError(t, r.Remove([]uuid.UUID{gone}))
+	require.NoError(t, r.Remove([]uuid.UUID{gone}, 1))
 	require.NoError(t, r.stop())
 	for _, report := range changes.Take() {
 		require.Equal(t, kept, report.Key.Topic)

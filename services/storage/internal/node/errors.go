@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/google/uuid"
+
 	"github.com/sluiceio/sluice/services/storage/internal/raftlog"
 )
 
@@ -42,6 +44,13 @@ func diskFailure(err error) error {
 	default:
 		return fmt.Errorf("%w: %w", ErrDisk, err)
 	}
+}
+
+// RemovedError refuses to place topics that the node was told to remove.
+type RemovedError struct{ Topics []uuid.UUID }
+
+func (e *RemovedError) Error() string {
+	return fmt.Sprintf("%d topics were removed from this node before, %s the first", len(e.Topics), e.Topics[0])
 }
 
 // NotLeaderError refuses a call at a replica that does not lead.

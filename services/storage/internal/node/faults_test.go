@@ -236,22 +236,38 @@ func TestAnyOperationMayFail(t *testing.T) {
 	}
 }
 
-// A topic that cannot be noted is not placed, and the node goes on.
+// A topic that cannot be noted is not placed, and the node goes on. As soon as the
+// disk takes writes again the same process places and removes.
 func TestPlacementOnAFailingDisk(t *testing.T) {
-	disk := memfs.New()
-	f := &fault{under: dir + "/catalog", ops: isWrite, err: syscall.ENOSPC}
-	r := start(t, options(faultfs.New(disk, f.hook)))
-	kept, lost := uuid.New(), uuid.New()
-	require.NoError(t, r.Place([]*persistv1.CatalogTopic{placement(kept, 1, nil, 1)}))
-	f.next(1)
-	require.ErrorIs(t, r.Place([]*persistv1.CatalogTopic{placement(lost, 1, nil, 1)}), ErrDisk)
-	_, err := r.Partition(replica.Key{Topic: lost})
-	require.ErrorIs(t, err, ErrUnknownPartition)
-	_, err = appendTo(r.partition(kept, 0), batchOf(t, "x"))
-	require.NoError(t, err)
-	require.NoError(t, r.stop())
+	for name, ops := range map[string]func(faultfs.Op) bool{"full": isWrite, "failed sync": isSync} {
+		t.Run(name, func(t *testing.T) {
+			disk := memfs.New()
+			f := &fault{under: dir + "/catalog", ops: ops, err: syscall.ENOSPC}
+			r := start(t, options(faultfs.New(disk, f.hook)))
+			kept, lost, gone := uuid.New(), uuid.New(), uuid.New()
+			require.NoError(t, r.Place([]*persistv1.CatalogTopic{placement(kept, 1, nil, 1), placement(gone, 1, nil, 1)}))
+			f.next(1_000_000)
+			for range 2 {
+				require.ErrorIs(t, r.Place([]*persistv1.CatalogTopic{placement(lost, 1, nil, 1)}), ErrDisk)
+				require.ErrorIs(t, r.Remove([]uuid.UUID{gone}, 1), ErrDisk)
+				_, err := r.Partition(replica.Key{Topic: lost})
+				require.ErrorIs(t, err, ErrUnknownPartition)
+				_, err = appendTo(r.partition(kept, 0), batchOf(t, "x"))
+				require.NoError(t, err)
+				_, err = appendTo(r.partition(gone, 0), batchOf(t, "y"))
+				require.NoError(t, err)
+			}
+			f.next(0)
+			require.NoError(t, r.Place([]*persistv1.CatalogTopic{placement(lost, 1, nil, 1)}))
+			require.NoError(t, r.Remove([]uuid.UUID{gone}, 1))
+			after := disk.Crash(nil)
+			require.NoError(t, r.stop())
 
-	again := start(t, options(disk.Kill()))
-	require.Equal(t, []string{"x"}, values(t, again.partition(kept, 0)))
-	require.NoError(t, again.Place([]*persistv1.CatalogTopic{placement(lost, 1, nil, 1)}))
+			again := start(t, options(after))
+			require.Equal(t, []string{"x", "x"}, values(t, again.partition(kept, 0)))
+			require.Empty(t, values(t, again.partition(lost, 0)))
+			_, err := again.Partition(replica.Key{Topic: gone})
+			require.ErrorIs(t, err, ErrUnknownPartition)
+		})
+	}
 }

@@ -56,7 +56,7 @@ func TestMemoryOfAppendsIsBounded(t *testing.T) {
 	require.NoError(t, err)
 	_, err = fenced.Wait(t.Context())
 	require.Error(t, err)
-	require.NoError(t, r.Remove([]uuid.UUID{topic}))
+	require.NoError(t, r.Remove([]uuid.UUID{topic}, 1))
 	_, err = appendTo(p, batch())
 	require.ErrorIs(t, err, ErrUnknownPartition)
 	require.True(t, r.memory.TryAcquire(o.MaxAppendBytes), "all of it is given back")

@@ -12,6 +12,7 @@ import (
 	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
 	"github.com/sluiceio/sluice/services/kit/recordbatch"
 	"github.com/sluiceio/sluice/services/kit/vfs/memfs"
+	"github.com/sluiceio/sluice/services/storage/internal/cold/coldtest"
 	"github.com/sluiceio/sluice/services/storage/internal/replica"
 )
 
@@ -28,6 +29,8 @@ type partitionModel struct {
 	node  *running
 	topic uuid.UUID
 	p     *Partition
+	// store is its cold storage, nil when it has none.
+	store *coldtest.Store
 
 	records []record
 	// ends are the offsets after each batch.
@@ -38,9 +41,13 @@ type partitionModel struct {
 }
 
 func (m *partitionModel) open() {
-	m.node = start(m.t, options(m.disk))
+	o := options(m.disk)
+	if m.store != nil {
+		o = coldOptions(m.disk, m.store)
+	}
+	m.node = start(m.t, o)
 	require.NoError(m.t, m.node.Place([]*persistv1.CatalogTopic{
-		placement(m.topic, 1, map[string]string{"segment.bytes": "1500", "index.interval.bytes": "300"}, 1),
+		placement(m.topic, 1, map[string]string{"segment.bytes": "1500", "index.interval.bytes": "300", "retention.ms": "-1"}, 1),
 	}))
 	m.p = m.node.partition(m.topic, 0)
 }
@@ -175,9 +182,10 @@ func (m *partitionModel) List(t *rapid.T) {
 	switch asked {
 	case Latest:
 		want.Offset = m.end()
-	case Earliest, EarliestLocal:
+	case Earliest:
 		want.Offset = m.start
-	case LatestTiered, EarliestPendingUpload:
+	case EarliestLocal, LatestTiered, EarliestPendingUpload:
+		want.Offset = m.tiered(t, asked)
 	case MaxTimestamp:
 		t.Skip("what is left of the segment with the start counts, see TestListOffsets")
 	default:
@@ -195,6 +203,25 @@ func (m *partitionModel) List(t *rapid.T) {
 	require.NoError(t, err)
 	require.Equal(t, want.Offset, got.Offset)
 	require.Equal(t, want.Timestamp, got.Timestamp)
+}
+
+// tiered is an offset by its name, as it follows from what there is in cold
+// storage.
+func (m *partitionModel) tiered(t *rapid.T, name int64) int64 {
+	d, err := m.p.Describe(t.Context())
+	require.NoError(t, err)
+	require.LessOrEqual(t, m.start, d.LocalStart)
+	end := d.View.State.Cold.End(m.start)
+	require.LessOrEqual(t, d.LocalStart, end, "a gap between cold storage and the disk")
+	switch {
+	case name == EarliestLocal:
+		return d.LocalStart
+	case name == EarliestPendingUpload && m.store != nil:
+		return end
+	case name == LatestTiered && end > m.start:
+		return end - 1
+	}
+	return -1
 }
 
 // Sleep gives the log's handles back.
@@ -225,9 +252,26 @@ func (m *partitionModel) Restart(t *rapid.T) {
 func (m *partitionModel) Check(t *rapid.T) {
 	d, err := m.p.Describe(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, replica.State{StartOffset: m.start, OwnerEpoch: m.fence}, d.View.State)
+	state := d.View.State
+	require.True(t, m.store != nil || state.Cold == nil)
+	state.Cold = nil
+	require.Equal(t, replica.State{StartOffset: m.start, OwnerEpoch: m.fence}, state)
 	require.Equal(t, m.end(), d.View.HighWatermark)
 	require.Equal(t, m.end(), d.View.LogEnd)
+}
+
+// tieredModel is a partition of which most is in cold storage.
+type tieredModel struct{ partitionModel }
+
+// TierUp uploads what is sealed and drops it from the disk.
+func (m *tieredModel) TierUp(t *rapid.T) {
+	failures, err := m.node.RunPass(t.Context(), Retention, true)
+	require.NoError(t, err)
+	require.Empty(t, failures)
+	d, err := m.p.Describe(t.Context())
+	require.NoError(t, err)
+	require.LessOrEqual(t, d.Segments, 1)
+	require.Len(t, m.store.Names(), len(d.View.State.Cold.Segments()))
 }
 
 // A partition is a list of records with a start and a fence, whatever is asked of
@@ -235,13 +279,25 @@ func (m *partitionModel) Check(t *rapid.T) {
 func TestPartitionIsAList(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &partitionModel{t: t, disk: memfs.New(), topic: uuid.New()}
-		m.open()
-		defer func() { require.NoError(rt, m.node.stop()) }()
-		rt.Repeat(rapid.StateMachineActions(m))
-		var want []string
-		for _, r := range m.records[m.start:] {
-			want = append(want, r.value)
-		}
-		require.Equal(rt, want, values(t, m.p))
+		m.run(rt, rapid.StateMachineActions(m))
 	})
+}
+
+// Nothing that a reader can see tells that most of a partition is in cold storage.
+func TestTieredPartitionIsAList(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := &tieredModel{partitionModel{t: t, disk: memfs.New(), topic: uuid.New(), store: coldtest.New()}}
+		m.run(rt, rapid.StateMachineActions(m))
+	})
+}
+
+func (m *partitionModel) run(t *rapid.T, actions map[string]func(*rapid.T)) {
+	m.open()
+	defer func() { require.NoError(t, m.node.stop()) }()
+	t.Repeat(actions)
+	var want []string
+	for _, r := range m.records[m.start:] {
+		want = append(want, r.value)
+	}
+	require.Equal(t, want, values(m.t, m.p))
 }

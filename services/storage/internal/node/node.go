@@ -64,6 +64,8 @@ type Options struct {
 	MaxProducers int
 
 	Upkeep Upkeep
+	// Cold may be empty.
+	Cold Cold
 }
 
 // Node holds the replicas of a storage node.
@@ -78,6 +80,8 @@ type Node struct {
 	// memory holds the bytes of appends that are under way.
 	memory *semaphore.Weighted
 	upkeep *upkeep
+	// cold is cold storage, nil when there is none.
+	cold *coldStorage
 	// chores are short background jobs: zeros written ahead, folders deleted.
 	chores sync.WaitGroup
 
@@ -105,6 +109,7 @@ func Open(options Options) (_ *Node, err error) {
 		awake:   newAwakeSet(options.MaxAwake, options.IdleAfter, options.Now),
 		memory:  semaphore.NewWeighted(options.MaxAppendBytes),
 		upkeep:  newUpkeep(),
+		cold:    newColdStorage(options.Cold),
 	}
 	n.deleting = map[uuid.UUID]<-chan struct{}{}
 	n.mu.topics = map[uuid.UUID]*topic{}
@@ -257,6 +262,7 @@ func (n *Node) stop() error {
 	_ = group.Wait()
 	n.pool.end()
 	n.chores.Wait()
+	n.cold.close()
 	return errors.Join(failed, n.catalog.Close(), n.lock.Close())
 }
 

@@ -339,7 +339,7 @@ func TestRemoveDeletesData(t *testing.T) {
 		_, err := appendTo(r.partition(topic, 0), batchOf(t, "x"))
 		require.NoError(t, err)
 	}
-	require.NoError(t, r.Remove([]uuid.UUID{gone}))
+	require.NoError(t, r.Remove([]uuid.UUID{gone}, 1))
 	_, err := r.Partition(p.Key())
 	require.ErrorIs(t, err, ErrUnknownPartition)
 	_, err = appendTo(p, batchOf(t, "late"))

@@ -32,6 +32,12 @@ func (p *Partition) ownerOpen(create bool) (*replica.Replica, error) {
 	if !p.written.Load() && !create {
 		return nil, nil
 	}
+	return p.ownerOpenAnew()
+}
+
+// ownerOpenAnew opens the replica from what is on disk.
+func (p *Partition) ownerOpenAnew() (_ *replica.Replica, err error) {
+	defer p.ownerRecover(func(failed error) { err = failed })
 	log, err := p.openLog()
 	if err != nil {
 		return nil, p.ownerRefuse(err)

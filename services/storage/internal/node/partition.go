@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,9 +33,8 @@ type Partition struct {
 
 	queue struct {
 		sync.Mutex
-		proposals []*replica.Proposal
-		sizes     []int
-		tasks     []task
+		*group // nil when there is none
+		tasks  []task
 		// scheduled is true from the push to the pool until the owner leaves.
 		scheduled bool
 		// gone answers everything that comes, once the partition is removed or
@@ -57,10 +57,16 @@ type Partition struct {
 	burying atomic.Bool
 	// cleaning is held while segments are written anew.
 	cleaning sync.Mutex
+	// tiering is the traffic with cold storage.
+	tiering tiering
 	// counts are what upkeep has done since the process started.
 	counts counts
 	// reported is the leadership that was last reported. For the owner.
 	reported report
+	// expected is how many proposals the owner waits for, and patience how long at
+	// most; see ownerGather.
+	expected int
+	patience time.Duration
 }
 
 // task is work for the owner. err is why the replica could not be opened.
@@ -68,6 +74,9 @@ type task struct {
 	run func(r *replica.Replica, err error)
 	// creates tells that an unwritten partition gets its folder for it.
 	creates bool
+	// lost is called after a panic in run, for whoever waits for it and was not
+	// answered. Nil where nobody does.
+	lost func(err error)
 }
 
 // failure is why a replica serves nothing.
@@ -100,8 +109,10 @@ func (p *Partition) propose(proposal *replica.Proposal, size int) {
 		proposal.Done(replica.Result{Err: gone})
 		return
 	}
-	p.queue.proposals = append(p.queue.proposals, proposal)
-	p.queue.sizes = append(p.queue.sizes, size)
+	if p.queue.group == nil {
+		p.queue.group = groups.Get().(*group)
+	}
+	p.queue.add(proposal, size)
 	push := p.scheduleLocked()
 	p.queue.Unlock()
 	if push {
@@ -131,47 +142,72 @@ func (p *Partition) scheduleLocked() (push bool) {
 	return push
 }
 
-// take hands the owner its next group. Without one the owner has left when it
-// returns.
-func (p *Partition) take() (proposals []*replica.Proposal, tasks []task) {
+// take hands the owner its next group, nil for none, which the owner releases.
+// With no tasks either the owner has left when it returns.
+func (p *Partition) take() (*group, []task) {
 	p.queue.Lock()
 	defer p.queue.Unlock()
-	tasks, p.queue.tasks = p.queue.tasks, nil
-	bytes, n := 0, 0
-	for n < len(p.queue.sizes) && (n == 0 || bytes+p.queue.sizes[n] <= maxGroupBytes) {
-		bytes += p.queue.sizes[n]
-		n++
+	tasks := p.queue.tasks
+	p.queue.tasks = nil
+	taken := p.queue.group
+	if taken != nil {
+		p.queue.group = taken.split(maxGroupBytes)
 	}
-	proposals = p.queue.proposals[:n:n]
-	if n == len(p.queue.proposals) {
-		p.queue.proposals, p.queue.sizes = nil, nil
-	} else {
-		p.queue.proposals, p.queue.sizes = p.queue.proposals[n:], p.queue.sizes[n:]
-	}
-	if len(proposals) == 0 && len(tasks) == 0 {
+	if taken == nil && len(tasks) == 0 {
 		p.queue.scheduled = false
 	}
-	return proposals, tasks
+	return taken, tasks
+}
+
+// ownerGather lets those whom the last group has answered run before the next is
+// taken. Who waits for each append comes back with another at once; without this
+// the first few of them are a group of their own, or all that came during the
+// sync, and the others wait for two syncs instead of one. It goes on while the
+// queue grows, up to all who were there, and for no longer than the last group
+// took: then a sync is cheaper.
+func (p *Partition) ownerGather() {
+	if p.expected == 0 {
+		return
+	}
+	began := time.Now()
+	for before := -1; ; {
+		p.queue.Lock()
+		waiting, tasks := p.queue.len(), len(p.queue.tasks)
+		p.queue.Unlock()
+		if waiting >= p.expected || waiting == before || tasks > 0 || time.Since(began) > p.patience {
+			return
+		}
+		before = waiting
+		runtime.Gosched()
+	}
 }
 
 // serveGroup does one round of the partition's work as its owner, and tells
 // whether it still is.
 func (p *Partition) serveGroup() (more bool) {
-	proposals, tasks := p.take()
-	if len(proposals) == 0 && len(tasks) == 0 {
+	p.ownerGather()
+	taken, tasks := p.take()
+	p.expected = 0
+	if taken == nil && len(tasks) == 0 {
 		return false
 	}
-	creates := len(proposals) > 0
+	creates := taken != nil
 	for _, t := range tasks {
 		creates = creates || t.creates
 	}
 	r, err := p.ownerOpen(creates)
 	for _, t := range tasks {
-		t.run(r, err)
+		p.ownerRun(t, r, err)
 	}
 	p.ownerAfter()
-	if len(proposals) > 0 {
-		p.ownerAppend(proposals)
+	if taken != nil {
+		began := time.Now()
+		p.ownerAppend(taken.proposals)
+		p.patience = time.Since(began)
+		p.queue.Lock()
+		p.expected = taken.len() + p.queue.len()
+		p.queue.Unlock()
+		taken.release()
 		p.ownerAfter()
 	}
 	return true
@@ -180,6 +216,8 @@ func (p *Partition) serveGroup() (more bool) {
 // ownerAppend proposes a group. A sole replica that does not lead yet is elected
 // on the way.
 func (p *Partition) ownerAppend(proposals []*replica.Proposal) {
+	left := proposals
+	defer p.ownerRecoverGroup(&left)
 	// Opened before, unless a task has ended it since.
 	r, err := p.ownerOpen(true)
 	if err == nil {
@@ -192,6 +230,7 @@ func (p *Partition) ownerAppend(proposals []*replica.Proposal) {
 		return
 	}
 	p.node.awake.touch(p)
+	left = nil // the replica answers them, whatever happens
 	if r.Propose(proposals) == nil {
 		// The replica keeps its failure, and has answered all that waits.
 		_ = r.Run()
@@ -228,6 +267,7 @@ func (p *Partition) ownerAfter() {
 // would open another.
 func (p *Partition) end(err error, closing func(*replica.Replica)) <-chan struct{} {
 	done := make(chan struct{})
+	p.tiering.end(err)
 	finish := func(r *replica.Replica, _ error) {
 		defer close(done)
 		p.node.awake.remove(p)
@@ -264,7 +304,7 @@ func (p *Partition) end(err error, closing func(*replica.Replica)) <-chan struct
 // be opened. It waits for the owner, so that what fn captured is free after.
 func (p *Partition) await(creates bool, fn func(*replica.Replica) error) error {
 	done := make(chan error, 1)
-	p.do(task{creates: creates, run: func(r *replica.Replica, err error) {
+	p.do(task{creates: creates, lost: answerOnce(done), run: func(r *replica.Replica, err error) {
 		if err == nil && r != nil {
 			err = fn(r)
 		}

@@ -3,7 +3,6 @@ package node
 import (
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 
 	"github.com/google/uuid"
@@ -15,7 +14,8 @@ import (
 
 // Place makes the replicas of topics that are not there yet, and takes over
 // configs that are newer. When it returns the node will hold them after a crash
-// too. Placing what is there changes nothing.
+// too. Placing what is there changes nothing. A topic that was removed before is
+// not placed, and named by a *RemovedError; the others are.
 func (n *Node) Place(topics []*persistv1.CatalogTopic) error {
 	n.placing.Lock()
 	defer n.placing.Unlock()
@@ -28,7 +28,10 @@ func (n *Node) Place(topics []*persistv1.CatalogTopic) error {
 			known[id] = record
 		}
 	}
-	var changed []*persistv1.CatalogTopic
+	var (
+		changed []*persistv1.CatalogTopic
+		removed RemovedError
+	)
 	for _, asked := range topics {
 		id, err := uuid.FromBytes(asked.GetTopicId())
 		if err != nil {
@@ -38,14 +41,13 @@ func (n *Node) Place(topics []*persistv1.CatalogTopic) error {
 		if err != nil {
 			return fmt.Errorf("topic %q: %w", asked.GetName(), err)
 		}
+		if n.catalog.Refuses(id, asked.GetConfigVersion()) {
+			removed.Topics = append(removed.Topics, id)
+			continue
+		}
 		if isNew {
 			changed = append(changed, merged)
 			known[id] = merged
-		}
-	}
-	for _, record := range changed {
-		if err := n.finishRemoval(record); err != nil {
-			return fmt.Errorf("topic %q: %w: %w", record.GetName(), ErrDisk, err)
 		}
 	}
 	if err := n.catalog.Put(changed...); err != nil {
@@ -59,6 +61,9 @@ func (n *Node) Place(topics []*persistv1.CatalogTopic) error {
 		for _, p := range added {
 			n.reports.changed(p)
 		}
+	}
+	if len(removed.Topics) > 0 {
+		return &removed
 	}
 	return nil
 }
@@ -102,16 +107,18 @@ func merge(have, asked *persistv1.CatalogTopic) (*persistv1.CatalogTopic, bool, 
 	return merged, differs, nil
 }
 
-// Remove deletes the replicas of topics and their data. What waits on them is
-// answered with ErrUnknownPartition. The data goes in the background; after a
-// crash, at the next start.
-func (n *Node) Remove(ids []uuid.UUID) error {
+// Remove deletes the replicas of topics and their data; each topic was deleted at
+// an etcd revision or before. What waits on them is answered with
+// ErrUnknownPartition. The data goes in the background, after a crash at the next
+// start, and what is in cold storage with the passes to come. None of them is placed
+// any more, whether it was there or not: a placement may still be on its way.
+func (n *Node) Remove(ids []uuid.UUID, revision int64) error {
 	n.placing.Lock()
 	defer n.placing.Unlock()
 	if n.stopping() {
 		return ErrStopping
 	}
-	if err := n.catalog.Remove(ids...); err != nil {
+	if err := n.catalog.Remove(revision, ids, n.mayBeCold(ids)); err != nil {
 		return fmt.Errorf("%w: %w", ErrDisk, err)
 	}
 	for _, id := range ids {
@@ -119,6 +126,9 @@ func (n *Node) Remove(ids []uuid.UUID) error {
 		ended := n.forget(id)
 		for _, p := range ended {
 			closed = append(closed, p.abandon())
+		}
+		if earlier := n.deleting[id]; earlier != nil {
+			closed = append(closed, earlier)
 		}
 		deleted := make(chan struct{})
 		n.deleting[id] = deleted
@@ -129,6 +139,7 @@ func (n *Node) Remove(ids []uuid.UUID) error {
 			}
 			for _, p := range ended {
 				p.awaitCleaning()
+				p.tiering.await()
 			}
 			if err := n.options.FS.RemoveAll(n.topicFolder(id.String())); err != nil {
 				n.options.Logger.Error("deleting a removed topic failed; it is tried again at the next start",
@@ -141,30 +152,12 @@ func (n *Node) Remove(ids []uuid.UUID) error {
 
 // deleted notes that a removed topic's data is gone, or cannot go.
 func (n *Node) deleted(id uuid.UUID, done chan struct{}) {
-	close(done) // before the lock: a placement may hold it and wait
+	close(done)
 	n.placing.Lock()
 	defer n.placing.Unlock()
 	if n.deleting[id] == done {
 		delete(n.deleting, id)
 	}
-}
-
-// finishRemoval sees to it that nothing is left of a topic that was removed and
-// is placed again, not even after a power cut: what is found later will be taken
-// for the new replicas' data.
-func (n *Node) finishRemoval(record *persistv1.CatalogTopic) error {
-	id, err := uuid.FromBytes(record.GetTopicId())
-	if err != nil || !n.catalog.Removed(id) {
-		return err
-	}
-	if deleted := n.deleting[id]; deleted != nil {
-		<-deleted
-	}
-	folder := n.topicFolder(id.String())
-	if err := n.options.FS.RemoveAll(folder); err != nil {
-		return err
-	}
-	return n.options.FS.SyncDir(filepath.Dir(folder))
 }
 
 // forget takes a topic out of the node's maps and ends its partitions.

@@ -12,7 +12,12 @@ import (
 // was never written to gets its folder, since an append is about to follow.
 func (p *Partition) Prepare(ctx context.Context, producerID int64, sequences []int64) (replica.Prepared, error) {
 	done := make(chan replica.Prepared, 1)
-	p.do(task{creates: true, run: func(r *replica.Replica, err error) {
+	p.do(task{creates: true, lost: func(err error) {
+		select {
+		case done <- replica.Prepared{Err: err}:
+		default: // it was answered
+		}
+	}, run: func(r *replica.Replica, err error) {
 		if err == nil {
 			err = p.ownerElect(r)
 		}

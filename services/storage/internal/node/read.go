@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sluiceio/sluice/services/storage/internal/cold"
 	"github.com/sluiceio/sluice/services/storage/internal/raftlog"
 	"github.com/sluiceio/sluice/services/storage/internal/replica"
 )
@@ -93,6 +94,8 @@ type Fetch struct {
 	// Strict reads nothing rather than more than MaxBytes. Without it the first
 	// batch comes whole.
 	Strict bool
+	// Now waits for no cold storage: what is there and not in memory is Pending.
+	Now bool
 }
 
 // Fetched is what was read.
@@ -105,6 +108,8 @@ type Fetched struct {
 	// Diverging is the largest epoch that both logs have and its end here, when
 	// the caller's log is not a prefix of this one (KIP-595).
 	Diverging *EpochEnd
+	// Pending tells that there is more to read, which is on its way.
+	Pending bool
 }
 
 // EpochEnd is where a leader epoch ended: the offset after its last record.
@@ -122,7 +127,7 @@ func (p *Partition) Fetch(ctx context.Context, f Fetch) (Fetched, error) {
 	out := Fetched{View: view, Offset: f.Offset, Next: f.Offset}
 	start, end := view.State.StartOffset, view.HighWatermark
 	if f.LastEpoch != NoEpoch && log != nil && f.Offset >= start {
-		switch epoch, last := log.EpochEnd(f.LastEpoch, end); {
+		switch epoch, last := epochEnd(view, log, f.LastEpoch, end); {
 		case epoch < 0:
 			return out, p.wrap("fetch", fmt.Errorf("%w: epoch %d of the caller's last batch is not known here", ErrOffsetOutOfRange, f.LastEpoch))
 		case epoch != f.LastEpoch || last < f.Offset:
@@ -141,15 +146,35 @@ func (p *Partition) Fetch(ctx context.Context, f Fetch) (Fetched, error) {
 	if out.Offset >= end || log == nil || f.Strict && f.MaxBytes <= 0 {
 		return out, nil
 	}
-	chunk, err := log.Read(out.Offset, end, f.MaxBytes)
-	if err != nil {
-		return out, p.wrap("fetch", p.readFailed(err))
-	}
-	if f.Strict && len(chunk.Bytes) > f.MaxBytes {
+	batches, next, err := p.read(ctx, log, out.Offset, end, f)
+	if errors.Is(err, cold.ErrPending) {
+		out.Pending = true
 		return out, nil
 	}
-	out.Batches, out.Next = chunk.Bytes, chunk.Next
+	if err != nil {
+		return out, p.wrap("fetch", err)
+	}
+	if f.Strict && len(batches) > f.MaxBytes {
+		return out, nil
+	}
+	out.Batches, out.Next = batches, next
 	return out, nil
+}
+
+// read reads from the log, or what that has dropped from cold storage.
+func (p *Partition) read(ctx context.Context, log *raftlog.Log, offset, bound int64, f Fetch) (batches []byte, next int64, err error) {
+	if offset >= log.StartOffset() {
+		chunk, err := log.Read(offset, bound, f.MaxBytes)
+		if err == nil {
+			return chunk.Bytes, chunk.Next, nil
+		}
+		// It may have been dropped just now.
+		if !errors.Is(err, raftlog.ErrOffsetOutOfRange) || offset >= log.StartOffset() {
+			return nil, 0, p.readFailed(err)
+		}
+	}
+	chunk, err := p.readCold(ctx, offset, bound, f.MaxBytes, f.Now)
+	return chunk.Bytes, chunk.Next, err
 }
 
 // readFailed gives a failed read its kind. Damage that a reader meets takes the
@@ -179,14 +204,18 @@ type Listed struct {
 
 // ListOffsets finds an offset by a time in milliseconds or by a name.
 func (p *Partition) ListOffsets(ctx context.Context, timestamp int64, epoch int32) (Listed, error) {
-	view, log, err := p.readable(ctx, epoch)
+	read := p.readable
+	if timestamp == Latest || timestamp == MaxTimestamp {
+		read = p.current
+	}
+	view, log, err := read(ctx, epoch)
 	if err != nil {
 		return Listed{}, p.wrap("list offsets of", err)
 	}
 	at := func(offset int64) Listed {
 		listed := Listed{Offset: offset, Timestamp: -1, Epoch: int32(view.Term)}
 		if log != nil && offset < view.HighWatermark {
-			listed.Epoch = log.EpochAt(offset)
+			listed.Epoch = epochAt(view, log, offset)
 		}
 		return listed
 	}
@@ -194,10 +223,20 @@ func (p *Partition) ListOffsets(ctx context.Context, timestamp int64, epoch int3
 	switch timestamp {
 	case Latest:
 		return at(view.HighWatermark), nil
-	case Earliest, EarliestLocal:
+	case Earliest:
 		return at(view.State.StartOffset), nil
-	case LatestTiered, EarliestPendingUpload:
-		return none, nil
+	case EarliestLocal:
+		return at(localStart(view, log)), nil
+	case LatestTiered:
+		if len(view.State.Cold.Segments()) == 0 {
+			return none, nil
+		}
+		return at(view.State.Cold.End(0) - 1), nil
+	case EarliestPendingUpload:
+		if p.node.cold == nil || !p.Config().Tiered || p.topic.internal {
+			return none, nil
+		}
+		return at(view.State.Cold.End(view.State.StartOffset)), nil
 	}
 	if log == nil {
 		return none, nil
@@ -207,13 +246,13 @@ func (p *Partition) ListOffsets(ctx context.Context, timestamp int64, epoch int3
 		ok            bool
 	)
 	if timestamp == MaxTimestamp {
-		offset, found, ok, err = log.MaxTimestamp(view.HighWatermark)
+		offset, found, ok, err = p.largestTimestamp(ctx, view, log)
 	} else {
-		offset, found, ok, err = log.FindTimestamp(timestamp, view.HighWatermark)
+		offset, found, ok, err = p.findTimestamp(ctx, view, log, timestamp)
 	}
 	switch {
 	case err != nil:
-		return Listed{}, p.wrap("list offsets of", p.readFailed(err))
+		return Listed{}, p.wrap("list offsets of", err)
 	case !ok:
 		return none, nil
 	}
@@ -233,7 +272,7 @@ func (p *Partition) EpochEnd(ctx context.Context, asked, current int32) (EpochEn
 	if log == nil {
 		return EpochEnd{Epoch: -1, End: -1}, nil
 	}
-	epoch, end := log.EpochEnd(asked, view.HighWatermark)
+	epoch, end := epochEnd(view, log, asked, view.HighWatermark)
 	return EpochEnd{Epoch: epoch, End: end}, nil
 }
 
@@ -250,6 +289,8 @@ type Description struct {
 	// Upkeep is what retention and compaction have done since the process
 	// started.
 	Upkeep UpkeepCounts
+	// LocalStart is the first offset that is on disk.
+	LocalStart int64
 }
 
 // Describe returns the replica's state. It is answered by any replica.
@@ -262,6 +303,7 @@ func (p *Partition) Describe(ctx context.Context) (Description, error) {
 	if view.Sole {
 		d.Leader.Leader = d.Node
 	}
+	d.LocalStart = localStart(view, log)
 	if log != nil {
 		d.Segments, d.Bytes = log.Size()
 	}

@@ -79,13 +79,25 @@ type Config struct {
 	Retention retain.Limits
 	// Compaction says what is cleaned, and when, where Compacted.
 	Compaction retain.Compaction
+	// Tiered says that sealed segments go to cold storage, if the node has any:
+	// those of topics that are not compacted.
+	Tiered bool
+	// Local is how long and how much of what is in cold storage stays on disk.
+	Local retain.Limits
 }
 
 // Defaults are the configs of a topic that sets none.
 type Defaults struct {
 	SegmentBytes    int64
 	MaxMessageBytes int
+	// Local is local.retention.ms and local.retention.bytes; AsRetention is the
+	// topic's retention.
+	Local retain.Limits
 }
+
+// AsRetention is the local.retention.ms and the local.retention.bytes that are
+// the topic's retention.ms and retention.bytes.
+const AsRetention int64 = -2
 
 // resolve reads a topic's set configs, under Kafka's names. The coordinator has
 // checked them; a value that cannot be read falls back to the default, since
@@ -116,11 +128,29 @@ func resolve(set map[string]string, defaults Defaults) *Config {
 		// What may wait no longer must be sealed by then, as in Kafka.
 		config.SegmentMs = min(config.SegmentMs, config.Compaction.MaxLagMs)
 	}
+	config.Tiered = (set["cleanup.policy"] == "" || set["cleanup.policy"] == "delete") &&
+		set["remote.storage.enable"] != "false" && set["remote.log.copy.disable"] != "true"
+	config.Local = retain.Limits{
+		Ms:    local(set, "local.retention.ms", defaults.Local.Ms, config.Retention.Ms),
+		Bytes: local(set, "local.retention.bytes", defaults.Local.Bytes, config.Retention.Bytes),
+	}
 	// "producer", which is no codec, leaves Codec nil.
 	if codec, err := recordbatch.ParseCodec(set["compression.type"]); err == nil {
 		config.Codec = &codec
 	}
 	return config
+}
+
+// local is a limit of what stays on disk.
+func local(set map[string]string, name string, otherwise, retention int64) int64 {
+	n := number(set, name, AsRetention)
+	if n == AsRetention {
+		n = otherwise
+	}
+	if n == AsRetention {
+		n = retention
+	}
+	return n
 }
 
 func number(set map[string]string, name string, otherwise int64) int64 {

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/sluiceio/sluice/services/storage/internal/replica"
 )
@@ -19,10 +22,13 @@ type Pass int
 const (
 	Retention Pass = iota
 	Compaction
+	// Tiering is the traffic with cold storage. Retention that somebody asks for
+	// does it as well, so that what it lets go is gone when it returns.
+	Tiering
 	passes
 )
 
-func (p Pass) String() string { return [...]string{"retention", "compaction"}[p] }
+func (p Pass) String() string { return [...]string{"retention", "compaction", "tiering"}[p] }
 
 // Upkeep says how a node looks after its logs.
 type Upkeep struct {
@@ -44,16 +50,21 @@ type UpkeepCounts struct {
 	// Compaction has rewritten segments so many times, and left out so many
 	// records.
 	Runs, RecordsDropped int64
+	// So many segments that are in cold storage were dropped from the disk, and
+	// bytes of batches in them.
+	LocalSegmentsDropped, LocalBytesDropped int64
 }
 
 type counts struct {
 	segmentsDeleted, bytesReclaimed, runs, recordsDropped atomic.Int64
+	localSegmentsDropped, localBytesDropped               atomic.Int64
 }
 
 func (c *counts) now() UpkeepCounts {
 	return UpkeepCounts{
 		SegmentsDeleted: c.segmentsDeleted.Load(), BytesReclaimed: c.bytesReclaimed.Load(),
 		Runs: c.runs.Load(), RecordsDropped: c.recordsDropped.Load(),
+		LocalSegmentsDropped: c.localSegmentsDropped.Load(), LocalBytesDropped: c.localBytesDropped.Load(),
 	}
 }
 
@@ -104,26 +115,69 @@ func (n *Node) RunPass(ctx context.Context, pass Pass, asked bool) ([]PassFailur
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%s pass: %w", pass, context.Cause(ctx))
 	}
-	var failures []PassFailure
+	var failures failures
+	remote := n.cold != nil && (pass == Tiering || pass == Retention && asked)
+	if remote {
+		n.cold.failures.Store(0)
+		if err := n.deleteRemoved(ctx); err != nil && ctx.Err() == nil {
+			n.options.Logger.Warn("cold storage of removed topics is deleted later", "error", err)
+		}
+	}
+	// What waits for the store does not wait for itself.
+	var group errgroup.Group
+	if remote {
+		group.SetLimit(n.cold.Uploads)
+	}
 	for _, p := range n.Partitions() {
 		if ctx.Err() != nil {
-			return failures, fmt.Errorf("%s pass: %w", pass, context.Cause(ctx))
+			break
 		}
-		err := p.keepUp(ctx, pass, asked)
-		// What was removed meanwhile, or is led elsewhere by now, is no failure.
-		var elsewhere *NotLeaderError
-		if err == nil || errors.Is(err, ErrUnknownPartition) || errors.As(err, &elsewhere) || ctx.Err() != nil {
+		if remote {
+			group.Go(func() error {
+				failures.add(n.keepUp(ctx, p, pass, asked))
+				return nil
+			})
 			continue
 		}
-		level := slog.LevelWarn
-		if !asked && p.failure.Load() != nil {
-			level = slog.LevelDebug // it was logged when it happened
-		}
-		n.options.Logger.Log(ctx, level, "upkeep of a partition failed", "pass", pass.String(),
-			"topic", p.topic.name, "partition", p.key.Partition, "error", err)
-		failures = append(failures, PassFailure{Key: p.key, Err: err})
+		failures.add(n.keepUp(ctx, p, pass, asked))
 	}
-	return failures, nil
+	_ = group.Wait()
+	if ctx.Err() != nil {
+		return failures.all, fmt.Errorf("%s pass: %w", pass, context.Cause(ctx))
+	}
+	return failures.all, nil
+}
+
+// failures collects those of a pass.
+type failures struct {
+	mu  sync.Mutex
+	all []PassFailure
+}
+
+func (f *failures) add(failure *PassFailure) {
+	if failure == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all = append(f.all, *failure)
+}
+
+// keepUp runs a pass on a partition and tells of its failure.
+func (n *Node) keepUp(ctx context.Context, p *Partition, pass Pass, asked bool) *PassFailure {
+	err := p.keepUp(ctx, pass, asked)
+	// What was removed meanwhile, or is led elsewhere by now, is no failure.
+	var elsewhere *NotLeaderError
+	if err == nil || errors.Is(err, ErrUnknownPartition) || errors.As(err, &elsewhere) || ctx.Err() != nil {
+		return nil
+	}
+	level := slog.LevelWarn
+	if !asked && p.failure.Load() != nil || errors.Is(err, errAway) {
+		level = slog.LevelDebug // it was logged when it happened
+	}
+	n.options.Logger.Log(ctx, level, "upkeep of a partition failed", "pass", pass.String(),
+		"topic", p.topic.name, "partition", p.key.Partition, "error", err)
+	return &PassFailure{Key: p.key, Err: err}
 }
 
 // keepUp runs a pass on one partition. One that was never written costs nothing.
@@ -131,10 +185,17 @@ func (p *Partition) keepUp(ctx context.Context, pass Pass, asked bool) error {
 	if !p.written.Load() {
 		return nil
 	}
-	if pass == Retention {
-		return p.wrap("retention of", p.retain(ctx))
+	switch pass {
+	case Compaction:
+		return p.wrap("compaction of", p.compact(ctx, asked))
+	case Tiering:
+		return p.wrap("cold storage of", p.tierUp(ctx))
 	}
-	return p.wrap("compaction of", p.compact(ctx, asked))
+	err := p.wrap("retention of", p.retain(ctx))
+	if asked {
+		err = errors.Join(err, p.wrap("cold storage of", p.tierUp(ctx)))
+	}
+	return err
 }
 
 // runPasses runs a pass again and again until the context ends. Nodes that were

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -239,7 +240,19 @@ func (w *world) dropped() {
 func (w *world) step() {
 	m := w.model
 	w.now += w.rng.Int64N(100)
-	switch w.rng.IntN(18) {
+	switch w.rng.IntN(19) {
+	case 18:
+		p, keep, needed := w.somePoint(), 1+w.rng.IntN(3), uint64(math.MaxUint64)
+		if w.rng.IntN(3) == 0 {
+			needed = m.first + uint64(w.rng.Int64N(int64(m.last()-m.first+2)))
+		}
+		w.logf("shorten at %d to %d, %d needed, %d there", p.Applied, keep, needed, w.log.JournalEntries())
+		shortened, err := w.log.Shorten(p, keep, needed)
+		if w.try(err, nil, &p, true) && shortened {
+			m.point, w.weak = p, nil
+			w.check(w.shortenAllowed(needed))
+			w.dropped()
+		}
 	case 17:
 		w.swap()
 	case 16:
@@ -374,6 +387,14 @@ func (w *world) pointNow() (*raftpb.ConfState, []byte) {
 	_, cs, err := w.log.InitialState()
 	w.check(err)
 	return cs, w.model.point.State
+}
+
+func (w *world) shortenAllowed(needed uint64) error {
+	first, _ := w.log.FirstIndex()
+	if w.log.StartOffset() != w.model.start || first <= w.model.first || first > min(needed, w.model.point.Applied+1) {
+		return fmt.Errorf("shortened to index %d of %d, needed %d, applied %d", first, w.model.first, needed, w.model.point.Applied)
+	}
+	return nil
 }
 
 func (w *world) dropsAllowed(offset int64) error {

@@ -49,6 +49,13 @@ func (l *Log) EpochEnd(epoch int32, end int64) (int32, int64) {
 	}
 }
 
+// FirstEpoch is the first leader epoch that is known, and the offset that it
+// begins at.
+func (l *Log) FirstEpoch() (epoch int32, start int64) {
+	first := withBatches(l.spansNow())[0]
+	return int32(first.Term), first.StartOffset
+}
+
 // withBatches leaves out the spans that have none, but for the last.
 func withBatches(spans []journal.Span) []journal.Span {
 	var kept []journal.Span

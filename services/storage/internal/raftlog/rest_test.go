@@ -3,6 +3,7 @@ package raftlog_test
 import (
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -178,4 +179,54 @@ func BenchmarkOpen(b *testing.B) {
 		require.NoError(b, err)
 		require.True(b, log.Recovered().Clean)
 	}
+}
+
+// A start after a kill reads what was written after the last entry of the index,
+// and not the segment: a node with many partitions would read all of their last
+// segments.
+func TestOpenAfterAKillReadsTheTailAlone(t *testing.T) {
+	w := newWorld(t, 1)
+	w.limits = raftlog.Limits{SegmentBytes: 1 << 30, SegmentMs: 1 << 40, IndexInterval: 4096}
+	require.NoError(t, w.log.Write(inTerm(2, 2)))
+	for i := range 4000 {
+		b := batch(t, int64(i), 2, make([]byte, 1000), int64(i))
+		require.NoError(t, w.log.Write(raftlog.Write{Entries: one(entryOf(uint64(3+i), 2, b)), Payloads: [][]byte{b}, Commit: uint64(3 + i)}))
+	}
+	size, err := w.disk.Stat(dir + "/00000000000000000000.log")
+	require.NoError(t, err)
+	require.Greater(t, size.Size, int64(4<<20))
+
+	read := new(atomic.Int64)
+	o := w.options()
+	o.FS, o.Files = readingFS{w.disk.Kill(), read}, raftlog.NewFileCache(4)
+	log, err := raftlog.Open(o)
+	require.NoError(t, err)
+	require.Equal(t, int64(4000), log.NextOffset())
+	// As much as the index entries that were not in the file yet stand for.
+	require.Less(t, read.Load(), size.Size/4)
+}
+
+// readingFS counts the bytes that are read.
+type readingFS struct {
+	vfs.FS
+	read *atomic.Int64
+}
+
+type readingFile struct {
+	vfs.File
+	read *atomic.Int64
+}
+
+func (f readingFS) Open(name string) (vfs.File, error) { return f.counted(f.FS.Open(name)) }
+
+func (f readingFS) OpenRead(name string) (vfs.File, error) { return f.counted(f.FS.OpenRead(name)) }
+
+func (f readingFS) counted(file vfs.File, err error) (vfs.File, error) {
+	return readingFile{file, f.read}, err
+}
+
+func (f readingFile) ReadAt(b []byte, at int64) (int, error) {
+	n, err := f.File.ReadAt(b, at)
+	f.read.Add(int64(n))
+	return n, err
 }

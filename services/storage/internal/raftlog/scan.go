@@ -38,32 +38,37 @@ func (l *Log) ScanHeaders(base int64, generation uint32, visit func(recordbatch.
 // when it began, whatever becomes of it.
 func (l *Log) Scan(base int64, generation uint32, visit func(batch []byte) error) error {
 	return l.scan(base, generation, func(f vfs.File, s journal.Segment) error {
-		buf := make([]byte, 0, min(scanBuffer, s.Size))
-		for at, next := int64(0), s.Base; at < s.Size; {
-			b, err := fill(f, buf, at, s.Size)
+		return l.scanBatches(f, s, func(_ int64, batch []byte) error { return visit(batch) })
+	})
+}
+
+// scanBatches gives each batch with its position.
+func (l *Log) scanBatches(f vfs.File, s journal.Segment, visit func(position int64, batch []byte) error) error {
+	buf := make([]byte, 0, min(scanBuffer, s.Size))
+	for at, next := int64(0), s.Base; at < s.Size; {
+		b, err := fill(f, buf, at, s.Size)
+		if err != nil {
+			return l.scanFailed(err)
+		}
+		buf = b
+		n := int64(0)
+		for {
+			batch, err := l.wholeBatch(s, b[n:], at+n, next)
 			if err != nil {
 				return l.scanFailed(err)
 			}
-			buf = b
-			n := int64(0)
-			for {
-				batch, err := l.wholeBatch(s, b[n:], at+n, next)
-				if err != nil {
-					return l.scanFailed(err)
-				}
-				if batch == nil {
-					break
-				}
-				if err := visit(batch); err != nil {
-					return err
-				}
-				h, _ := recordbatch.ParseHeader(batch)
-				n, next = n+int64(len(batch)), h.NextOffset()
+			if batch == nil {
+				break
 			}
-			at += n
+			if err := visit(at+n, batch); err != nil {
+				return err
+			}
+			h, _ := recordbatch.ParseHeader(batch)
+			n, next = n+int64(len(batch)), h.NextOffset()
 		}
-		return nil
-	})
+		at += n
+	}
+	return nil
 }
 
 // fill reads at a position into a buffer that holds a batch from there on, a

@@ -3,7 +3,11 @@ package replica
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/tracker"
 
 	"github.com/sluiceio/sluice/services/storage/internal/raftlog"
 )
@@ -39,16 +43,55 @@ func (r *Replica) writePoint() error {
 	return nil
 }
 
+// shorten has the log forget entries that are no batch when there are too many.
+// It is cheap when there are not.
+func (r *Replica) shorten() error {
+	held := r.log.JournalEntries()
+	if held <= 2*r.options.KeepEntries {
+		return nil
+	}
+	point, err := r.point()
+	if err == nil {
+		var shortened bool
+		if shortened, err = r.log.Shorten(*point, r.options.KeepEntries, r.needed(held)); err == nil && shortened {
+			r.pointed = r.log.ActiveBase()
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("shorten %s: %w", r.options.Key, err)
+		r.fail(err)
+	}
+	return err
+}
+
+// needed is the lowest index that another replica may ask this one for, as far as
+// it knows; with so many entries held nobody is waited for any more.
+func (r *Replica) needed(held int) uint64 {
+	lowest := uint64(math.MaxUint64)
+	if r.role == raft.StateLeader && held <= 2*lagFactor*r.options.KeepEntries {
+		r.raw.WithProgress(func(_ uint64, _ raft.ProgressType, progress tracker.Progress) {
+			lowest = min(lowest, progress.Match+1)
+		})
+	}
+	return lowest
+}
+
 // Trim drops the sealed segments that lie wholly below the start offset. It
 // returns how many, and their bytes.
-func (r *Replica) Trim() (segments int, bytes int64, err error) {
+func (r *Replica) Trim() (segments int, bytes int64, err error) { return r.TrimLocal(0) }
+
+// TrimLocal is Trim that drops the segments below an offset, too, as far as they
+// are in cold storage. The point that it writes first has what makes them so:
+// after a crash the replica knows where its records are, or still has them.
+func (r *Replica) TrimLocal(offset int64) (segments int, bytes int64, err error) {
 	if r.err != nil {
 		return 0, 0, r.err
 	}
 	if err := r.writePoint(); err != nil {
 		return 0, 0, err
 	}
-	segments, bytes, err = r.log.DropBefore(r.state.StartOffset)
+	start := r.state.StartOffset
+	segments, bytes, err = r.log.DropBefore(max(start, min(offset, r.state.Cold.End(start))))
 	if err != nil {
 		err = fmt.Errorf("trim %s: %w", r.options.Key, err)
 		r.fail(err)
@@ -94,7 +137,7 @@ func (r *Replica) Bury() (next time.Time, err error) {
 // Idle tells whether nothing is under way, so that the replica may sleep. With
 // other replicas, a leader sleeps only when all of them have everything.
 func (r *Replica) Idle() bool {
-	return r.err == nil && len(r.waiting) == 0 && !r.raw.HasReady() && isSole(r.conf, r.options.ID)
+	return r.err == nil && r.waiting.empty() && !r.raw.HasReady() && isSole(r.conf, r.options.ID)
 }
 
 // Sleep gives back what an idle replica does not need: file handles and the

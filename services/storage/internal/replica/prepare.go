@@ -61,7 +61,7 @@ func (r *Replica) Prepare(p *Preparation) {
 		p.Done(prepared)
 		return
 	}
-	r.waiting = append(r.waiting, pending{term: r.term, last: last, proposal: &Proposal{
+	r.wait(pending{term: r.term, last: last, proposal: &Proposal{
 		Done: func(result Result) {
 			if result.Err != nil {
 				// Nothing was appended for it.

@@ -51,16 +51,3 @@ type Result struct {
 	// durable on this replica.
 	WriteBegan, WriteEnded time.Time
 }
-
-// pending is a proposal that has been appended.
-type pending struct {
-	proposal *Proposal
-	// last is the index of its last entry, term the term of all.
-	last, term uint64
-	base, end  int64
-	// duplicate is set when the entry was there before.
-	duplicate  bool
-	appendTime int64
-	// Set when its entries are durable here.
-	began, ended time.Time
-}

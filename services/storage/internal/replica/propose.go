@@ -8,6 +8,7 @@ import (
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 
+	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
 	"github.com/sluiceio/sluice/services/kit/recordbatch"
 )
 
@@ -26,14 +27,19 @@ func (r *Replica) Propose(proposals []*Proposal) (err error) {
 		return err
 	}
 	var (
-		offset  = r.log.NextOffset()
-		entries = make([]*raftpb.Entry, 0, len(proposals))
-		headers = make([]byte, countBatches(proposals)*recordbatch.HeaderSize)
-		began   = len(r.waiting)
-		flying  = r.ahead.Len()
-		now     = r.options.Now().UnixMilli()
+		offset = r.log.NextOffset()
+		draft  = newDraft(countEntries(proposals), last+1, r.term)
+		began  = len(r.waiting.all())
+		flying = r.ahead.Len()
+		fence  = r.fenceInFlight
+		now    = r.options.Now().UnixMilli()
 	)
-	for _, p := range proposals {
+	left := proposals
+	defer r.recoverProposals(&err, &left)
+	r.stash.clear()
+	r.stash.draft = draft
+	for i, p := range proposals {
+		left = proposals[i:]
 		if p.OwnerEpoch != NoOwner {
 			if fence := max(r.state.OwnerEpoch, r.fenceInFlight); p.OwnerEpoch < fence {
 				p.Done(Result{Err: &FencedError{Epoch: p.OwnerEpoch, Fence: fence}})
@@ -47,7 +53,7 @@ func (r *Replica) Propose(proposals []*Proposal) (err error) {
 				continue
 			}
 			if verdict.Duplicate {
-				r.waiting = append(r.waiting, r.original(p, verdict, last+uint64(len(entries))))
+				r.wait(r.original(p, verdict, draft.next()-1))
 				continue
 			}
 		}
@@ -58,52 +64,54 @@ func (r *Replica) Propose(proposals []*Proposal) (err error) {
 				p.Done(Result{Err: err})
 				continue
 			}
-			entries = append(entries, &raftpb.Entry{Data: data})
+			draft.add(data, nil)
 		}
 		for i, batch := range p.Batches {
 			if p.Producer != nil {
 				p.Producer.Batches[i].Offset = offset
 				r.ahead.Add(p.Producer.Batches[i], now)
 			}
-			// The header is stamped in a copy: the batch is the caller's, who may
-			// try again with it.
-			header := headers[:recordbatch.HeaderSize:recordbatch.HeaderSize]
-			headers = headers[recordbatch.HeaderSize:]
-			copy(header, batch)
+			header := draft.addBatch(batch)
 			recordbatch.Stamp(header, offset, int32(r.term))
 			offset = batchEnd(header)
-			entries = append(entries, &raftpb.Entry{Data: header})
-			r.stash[entryID{last + uint64(len(entries)), r.term}] = batch
 		}
-		r.waiting = append(r.waiting, pending{
-			proposal: p, term: r.term, last: last + uint64(len(entries)), base: base, end: offset,
-		})
+		r.wait(pending{proposal: p, term: r.term, last: draft.next() - 1, base: base, end: offset})
 	}
-	if len(entries) == 0 {
+	left = nil
+	if len(draft.entries) == 0 {
 		// Duplicates may be answered already.
 		r.answer()
 		return nil
 	}
-	defer r.recoverPanic(&err)
 	err = r.raw.Step(&raftpb.Message{
-		Type: raftpb.MsgProp.Enum(), From: new(r.options.ID), Entries: entries,
+		Type: raftpb.MsgProp.Enum(), From: new(r.options.ID), Entries: draft.entries,
 	})
 	if err == nil {
 		return nil
 	}
 	// Dropped: nothing was appended.
-	clear(r.stash)
+	r.stash.clear()
 	r.ahead.Cut(flying, now)
-	dropped := r.waiting[began:]
-	r.waiting = r.waiting[:began:began]
+	r.fenceInFlight = fence
+	dropped := r.waiting.cut(began)
 	refusal := fmt.Errorf("%w: %w", ErrNotLeader, err)
 	for _, p := range dropped {
 		p.proposal.Done(Result{Err: refusal})
 	}
+	clear(dropped)
 	if errors.Is(err, raft.ErrProposalDropped) {
 		return nil
 	}
 	return fmt.Errorf("propose to %s: %w", r.options.Key, err)
+}
+
+// recoverProposals is recoverPanic for proposals, of which those that are left are
+// neither answered nor waiting: nothing of them was appended.
+func (r *Replica) recoverProposals(err *error, left *[]*Proposal) {
+	if value := recover(); value != nil {
+		*err = r.panicked(value)
+		refuse(*left, *err)
+	}
 }
 
 // refuse answers proposals of which nothing was appended.
@@ -113,9 +121,10 @@ func refuse(proposals []*Proposal, err error) {
 	}
 }
 
-func countBatches(proposals []*Proposal) (n int) {
+// countEntries is how many entries proposals become at most.
+func countEntries(proposals []*Proposal) (n int) {
 	for _, p := range proposals {
-		n += len(p.Batches)
+		n += max(1, len(p.Batches))
 	}
 	return n
 }
@@ -142,6 +151,9 @@ func (r *Replica) encodeCommand(p *Proposal) ([]byte, error) {
 			return nil, fmt.Errorf("%w: %d is not in 0..%d", ErrStartOutOfRange, offset, r.highWatermark)
 		}
 	}
+	if err := r.checkCold(p.Command); err != nil {
+		return nil, err
+	}
 	data, err := marshalCommand(p.Command)
 	if err != nil {
 		return nil, fmt.Errorf("encode command: %w", err)
@@ -154,4 +166,22 @@ func (r *Replica) encodeCommand(p *Proposal) ([]byte, error) {
 		r.fenceInFlight = epoch
 	}
 	return data, nil
+}
+
+// checkCold refuses what would not count once it is applied: an object of another
+// term than this leader's.
+func (r *Replica) checkCold(command *persistv1.Command) error {
+	var object *persistv1.ColdObject
+	switch kind := command.GetKind().(type) {
+	case *persistv1.Command_ColdIntent:
+		object = kind.ColdIntent.GetObject()
+	case *persistv1.Command_ColdAdded:
+		object = kind.ColdAdded.GetSegment().GetObject()
+	default:
+		return nil
+	}
+	if object.GetTerm() != r.term {
+		return fmt.Errorf("%w: object of term %d in term %d", ErrNotLeader, object.GetTerm(), r.term)
+	}
+	return nil
 }

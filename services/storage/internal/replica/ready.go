@@ -21,7 +21,7 @@ func (r *Replica) Run() (err error) {
 		return r.err
 	}
 	defer r.recoverPanic(&err)
-	for r.raw.HasReady() {
+	for r.askOthers(); r.raw.HasReady(); r.askOthers() {
 		ready := r.raw.Ready()
 		if err := r.handle(ready); err != nil {
 			err = fmt.Errorf("replica %s: %w", r.options.Key, err)
@@ -30,14 +30,20 @@ func (r *Replica) Run() (err error) {
 		}
 		r.raw.Advance(ready)
 	}
-	clear(r.stash)
+	r.stash.clear()
 	r.discardStage()
-	return r.pointAfterRoll()
+	if err := r.pointAfterRoll(); err != nil {
+		return err
+	}
+	return r.shorten()
 }
 
 func (r *Replica) handle(ready raft.Ready) error {
 	r.softState(ready.SoftState)
 	if ready.HardState != nil {
+		if ready.GetTerm() != r.term {
+			r.confirmNothing(errLeadershipWent)
+		}
 		r.term, r.commit = ready.GetTerm(), ready.GetCommit()
 	}
 	if err := r.collect(ready.Messages, true); err != nil {
@@ -57,6 +63,7 @@ func (r *Replica) handle(ready raft.Ready) error {
 	// Published before it is answered: who has the answer finds the records.
 	r.publish()
 	r.answer()
+	r.confirm(ready.ReadStates)
 	if len(ready.CommittedEntries) > 0 && r.options.Committed != nil {
 		r.options.Committed()
 	}
@@ -77,6 +84,7 @@ func (r *Replica) softState(soft *raft.SoftState) {
 			r.fenceInFlight = 0
 			r.ahead.Clear()
 			r.dropWaiting(fmt.Errorf("%w: leadership went", ErrUnknownOutcome))
+			r.confirmNothing(errLeadershipWent)
 		}
 	}
 }
@@ -110,7 +118,7 @@ func (r *Replica) collect(messages []*raftpb.Message, early bool) error {
 // payload returns the batch that an entry stands for, from the stash while it is
 // not written yet.
 func (r *Replica) payload(entry *raftpb.Entry) ([]byte, error) {
-	if payload, ok := r.stash[entryID{entry.GetIndex(), entry.GetTerm()}]; ok {
+	if payload := r.stash.payload(entry); payload != nil {
 		return append(bytes.Clone(entry.GetData()), payload[recordbatch.HeaderSize:]...), nil
 	}
 	payload, err := r.log.Payload(entry.GetIndex())
@@ -137,11 +145,9 @@ func (r *Replica) write(ready raft.Ready) error {
 			if !isBatch(entry) {
 				continue
 			}
-			payload, ok := r.stash[entryID{entry.GetIndex(), entry.GetTerm()}]
-			if !ok {
+			if w.Payloads[i] = r.stash.payload(entry); w.Payloads[i] == nil {
 				return fmt.Errorf("entry %d of term %d has lost its payload", entry.GetIndex(), entry.GetTerm())
 			}
-			w.Payloads[i] = payload
 		}
 	}
 	began := r.options.Now()
@@ -179,8 +185,9 @@ func (r *Replica) maySkipSync(entries []*raftpb.Entry) bool {
 
 // written notes when the proposals up to an index became durable here.
 func (r *Replica) written(last uint64, began, ended time.Time) {
-	for i := range r.waiting {
-		if p := &r.waiting[i]; p.last <= last && p.ended.IsZero() {
+	waiting := r.waiting.all()
+	for i := range waiting {
+		if p := &waiting[i]; p.last <= last && p.ended.IsZero() {
 			p.began, p.ended = began, ended
 		}
 	}
@@ -230,29 +237,8 @@ func (r *Replica) applyEntry(entry *raftpb.Entry) error {
 			if err != nil {
 				return err
 			}
-			return r.state.apply(command)
+			return r.state.apply(command, entry.GetTerm())
 		}
 	}
 	return nil
-}
-
-// answer answers the proposals at the front that are applied. Another's entry at
-// a proposal's index means that a later leader cut it: it was never committed.
-// That cannot be told here from the index alone, but a leader that is cut has
-// stepped down first, and then nothing waits.
-func (r *Replica) answer() {
-	done := 0
-	for ; done < len(r.waiting) && r.waiting[done].last <= r.applied; done++ {
-		p := &r.waiting[done]
-		p.proposal.Done(Result{
-			BaseOffset: p.base, EndOffset: p.end, StartOffset: r.state.StartOffset,
-			Duplicate: p.duplicate, AppendTime: p.appendTime,
-			WriteBegan: p.began, WriteEnded: p.ended,
-		})
-		r.waiting[done] = pending{}
-	}
-	r.waiting = r.waiting[done:]
-	if len(r.waiting) == 0 {
-		r.waiting = nil
-	}
 }

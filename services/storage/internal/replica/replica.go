@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,13 @@ const (
 	maxApplyHeaders   = 1 << 20
 )
 
+const (
+	defaultKeepEntries = 128
+	// lagFactor is how many times as many entries a replica that lags may hold
+	// back, before it will need a snapshot.
+	lagFactor = 8
+)
+
 // Options are what a replica is made of.
 type Options struct {
 	Key Key
@@ -46,6 +54,9 @@ type Options struct {
 	// sync. 0 and 1 sync before each acknowledgement; so does a replica that has
 	// others, whatever is set, since Raft cannot live with less.
 	FlushEvery int
+	// KeepEntries is how many of Raft's entries that are no batch are kept for
+	// replicas that lag; up to twice as many are held. 0 is 128.
+	KeepEntries int
 	// Committed is called by the owner after the high watermark rose, once for
 	// each Ready at most. It must not block. May be nil.
 	Committed func()
@@ -79,13 +90,12 @@ type Replica struct {
 	// it guards appends that come after it in the log, before it is applied.
 	fenceInFlight int64
 
-	// stash holds payloads between Propose or Step and the write, by index and
-	// term: a message that is refused must not leave its payload to another's
-	// entry.
-	stash map[entryID][]byte
-	// waiting holds appended proposals in the order of their indexes.
-	waiting []pending
+	stash stash
+	// waiting holds appended proposals; nil when there are none.
+	waiting *pendingList
 	outbox  []Message
+	// confirming holds reads that must be current.
+	confirming confirmations
 
 	// stage is a snapshot that was received and stepped, until Run has installed
 	// or discarded it; stageIndex is its index.
@@ -102,8 +112,6 @@ type Replica struct {
 	view atomic.Pointer[View]
 }
 
-type entryID struct{ index, term uint64 }
-
 // New makes a replica over its opened log and applies what is known to be
 // committed. It does not campaign.
 func New(options Options) (r *Replica, err error) {
@@ -113,7 +121,6 @@ func New(options Options) (r *Replica, err error) {
 		log:     options.Log,
 		conf:    recovered.ConfState,
 		applied: recovered.Applied,
-		stash:   map[entryID][]byte{},
 		role:    raft.StateFollower,
 	}
 	if err := r.restore(recovered.State); err != nil {
@@ -123,6 +130,9 @@ func New(options Options) (r *Replica, err error) {
 		return nil, fmt.Errorf("open replica %s: %w", options.Key, err)
 	}
 	r.pointed = r.log.ActiveBase()
+	if r.options.KeepEntries == 0 {
+		r.options.KeepEntries = defaultKeepEntries
+	}
 	defer r.recoverPanic(&err)
 	r.raw, err = raft.NewRawNode(&raft.Config{
 		ID:                        options.ID,
@@ -235,7 +245,7 @@ func (r *Replica) Step(m Message) (err error) {
 	}
 	for i, entry := range m.Raft.GetEntries() {
 		if m.Payloads[i] != nil {
-			r.stash[entryID{entry.GetIndex(), entry.GetTerm()}] = m.Payloads[i]
+			r.stash.step(entry, m.Payloads[i])
 		}
 	}
 	defer r.recoverPanic(&err)
@@ -289,7 +299,8 @@ func (r *Replica) fail(err error) {
 		r.err = err
 	}
 	r.dropWaiting(fmt.Errorf("%w: %w", ErrUnknownOutcome, err))
-	clear(r.stash)
+	r.confirmNothing(err)
+	r.stash.clear()
 	r.ahead.Clear()
 	r.discardStage()
 	r.serves = false
@@ -297,24 +308,20 @@ func (r *Replica) fail(err error) {
 	r.publish()
 }
 
-func (r *Replica) dropWaiting(err error) {
-	waiting := r.waiting
-	r.waiting = nil
-	for _, p := range waiting {
-		p.proposal.Done(Result{Err: err})
-	}
-}
-
 // recoverPanic turns a panic below into the replica's failure. Raft panics when
 // its invariants break; then this group has ended, not the process.
 func (r *Replica) recoverPanic(err *error) {
-	value := recover()
-	if value == nil {
-		return
+	if value := recover(); value != nil {
+		*err = r.panicked(value)
 	}
-	*err = fmt.Errorf("replica %s: raft: %v", r.options.Key, value)
-	r.options.Logger.Error("replica failed", "partition", r.options.Key.String(), "error", *err)
-	r.fail(*err)
+}
+
+// panicked fails the replica: what its state is after a panic nobody knows.
+func (r *Replica) panicked(value any) error {
+	err := fmt.Errorf("replica %s: panic: %v", r.options.Key, value)
+	r.options.Logger.Error("replica failed", "partition", r.options.Key.String(), "error", err, "stack", string(debug.Stack()))
+	r.fail(err)
+	return err
 }
 
 func (r *Replica) publish() {

@@ -21,6 +21,7 @@ import (
 	"github.com/sluiceio/sluice/services/kit/vfs/memfs"
 	"github.com/sluiceio/sluice/services/storage/internal/raftlog"
 	"github.com/sluiceio/sluice/services/storage/internal/replica"
+	"github.com/sluiceio/sluice/services/storage/internal/tier"
 )
 
 // sim is a group of replicas in one goroutine: real Raft, real log files on file
@@ -46,6 +47,12 @@ type sim struct {
 	// crashPercent of all runs meet a crash at one of their file operations.
 	crashPercent int
 	producers    []*simProducer
+	// isolated is a node that no message reaches or leaves; 0: all are connected.
+	isolated uint64
+	// confirmed and refused count reads that were to be current, asking those that
+	// are not answered.
+	confirmed, refused, asking int
+	cold                       simCold
 }
 
 type simMessage struct {
@@ -62,6 +69,8 @@ type simNode struct {
 	crash *crash
 	// highest is the high watermark that this incarnation has shown.
 	highest int64
+	// upload is what it has under way as a leader.
+	upload *simUpload
 }
 
 const simDir = "p"
@@ -71,6 +80,7 @@ func newSim(t *testing.T, seed uint64, replicas int) *sim {
 		t: t, rng: rand.New(rand.NewPCG(seed, 0x51)),
 		acked: map[int64]uint64{}, committed: map[int64][]byte{},
 		clock: time.UnixMilli(1_700_000_000_000),
+		cold:  simCold{objects: map[tier.Object][]byte{}},
 	}
 	conf := &raftpb.ConfState{}
 	for id := range replicas {
@@ -93,7 +103,8 @@ func (s *sim) logOptions(n *simNode) raftlog.Options {
 		Logger: slog.New(slog.DiscardHandler),
 		Now:    func() time.Time { return s.clock },
 		Limits: func() raftlog.Limits {
-			return raftlog.Limits{SegmentBytes: 600, SegmentMs: 1 << 40, IndexInterval: 100}
+			// Replicas need not seal their segments at the same offsets.
+			return raftlog.Limits{SegmentBytes: 550 + 50*int64(n.id), SegmentMs: 1 << 40, IndexInterval: 100}
 		},
 		Files: raftlog.NewFileCache(8),
 	}
@@ -104,9 +115,14 @@ func (s *sim) start(n *simNode, log *raftlog.Log) {
 		Key: replica.Key{Topic: uuid.Nil}, ID: n.id, Log: log,
 		Logger: slog.New(slog.DiscardHandler),
 		Now:    func() time.Time { return s.clock },
+		// Few, so that histories see the first index move.
+		KeepEntries: 4,
 	})
 	require.NoError(s.t, err, "start %d", n.id)
-	n.r, n.log, n.highest = r, log, 0
+	if n.upload != nil {
+		s.cold.late = append(s.cold.late, *n.upload)
+	}
+	n.r, n.log, n.highest, n.upload = r, log, 0, nil
 	s.after(n)
 }
 
@@ -141,6 +157,7 @@ func (s *sim) after(n *simNode) {
 	}
 	n.highest = view.HighWatermark
 	s.checkCommitted(n, view)
+	s.checkCold(n, view)
 }
 
 // newest says that no replica has heard of a later term.
@@ -260,6 +277,9 @@ func (s *sim) deliver(keep bool) {
 	}
 	i := s.rng.IntN(len(s.wire))
 	m := s.wire[i]
+	if s.isolated != 0 && (m.to == s.isolated || m.message.Raft.GetFrom() == s.isolated) {
+		return
+	}
 	if !keep {
 		s.wire = append(s.wire[:i:i], s.wire[i+1:]...)
 	}
@@ -304,6 +324,11 @@ func (s *sim) restart(n *simNode, power bool) {
 		n.fs = n.fs.Kill()
 	}
 	_ = old.Abandon()
+	s.open(n)
+}
+
+// open starts a node on what is on its disk.
+func (s *sim) open(n *simNode) {
 	log, err := raftlog.Open(s.logOptions(n))
 	require.NoError(s.t, err, "open %d", n.id)
 	s.start(n, log)
@@ -312,6 +337,25 @@ func (s *sim) restart(n *simNode, power bool) {
 func (s *sim) step() {
 	s.clock = s.clock.Add(time.Duration(s.rng.IntN(5)) * time.Millisecond)
 	n := s.nodes[s.rng.IntN(len(s.nodes))]
+	switch {
+	case s.isolated != 0 && s.rng.IntN(25) == 0:
+		s.say("connect %d", s.isolated)
+		s.isolated = 0
+	case s.rng.IntN(50) == 0 && n.r.View().Role == replica.RoleLeader:
+		s.say("isolate %d", n.id)
+		s.isolated = n.id
+	}
+	for _, other := range s.nodes {
+		// Who was deposed and has not heard of it is the one to ask.
+		view := other.r.View()
+		if view.Serves && !s.newest(view.Term) && s.rng.IntN(2) == 0 || s.rng.IntN(30) == 0 {
+			s.confirm(other)
+		}
+	}
+	if s.rng.IntN(5) == 0 {
+		s.coldStep(n)
+		return
+	}
 	switch p := s.rng.IntN(100); {
 	case p < 55:
 		s.deliver(false)
@@ -350,6 +394,29 @@ func (s *sim) step() {
 	default:
 		s.compact(n)
 	}
+}
+
+// confirm has a replica look whether it still leads. If so it shows all that any
+// replica had acknowledged when it was asked.
+func (s *sim) confirm(n *simNode) {
+	acked := int64(0)
+	for offset := range s.acked {
+		acked = max(acked, offset+1)
+	}
+	r, id := n.r, n.id
+	s.asking++
+	r.Confirm(func(err error) {
+		s.asking--
+		if err != nil {
+			s.refused++
+			return
+		}
+		s.confirmed++
+		s.say("confirmed %d", id)
+		require.True(s.t, r.View().Serves)
+		require.GreaterOrEqual(s.t, r.View().HighWatermark, acked, "replica %d is confirmed and does not show what was acknowledged", id)
+	})
+	s.after(n)
 }
 
 // compact has a replica write some of its sealed segments anew as one. The
@@ -405,7 +472,7 @@ func (s *sim) rewrite(n *simNode, group []raftlog.SegmentStat) error {
 // settle heals everything and waits until all replicas agree.
 func (s *sim) settle() {
 	s.say("settle")
-	s.crashPercent = 0
+	s.crashPercent, s.isolated = 0, 0
 	for attempt := range 200 {
 		leader := s.nodes[attempt%len(s.nodes)]
 		s.campaign(leader)
@@ -448,7 +515,7 @@ func (s *sim) check() {
 		view := n.r.View()
 		for offset, number := range s.acked {
 			require.Less(s.t, offset, view.HighWatermark, "acknowledged offset %d is gone from %d", offset, n.id)
-			if offset < max(view.State.StartOffset, n.log.StartOffset()) {
+			if offset < view.State.StartOffset || offset < n.log.StartOffset() && s.inCold(view, offset, number) {
 				continue
 			}
 			chunk, err := n.log.Read(offset, view.HighWatermark, 1)
@@ -471,11 +538,11 @@ func (s *sim) check() {
 // the applied state alone, keeping what is under way when leadership goes, and
 // points without producers.
 func TestRandomHistories(t *testing.T) {
-	histories := uint64(300)
+	histories := uint64(220)
 	if testing.Short() {
 		histories = 40
 	}
-	var acked, installs, crashes, compactions int
+	var acked, installs, crashes, compactions, confirmed, refused, uploaded, dropped int
 	for seed := range histories {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			s := newSim(t, seed, 3)
@@ -487,16 +554,20 @@ func TestRandomHistories(t *testing.T) {
 				}
 			}()
 			s.crashPercent = 4
-			for range 400 {
+			for range 420 {
 				s.step()
 			}
 			s.settle()
 			s.finishProducers()
 			s.settle()
+			s.finishCold()
 			s.check()
 			s.checkProducers()
 			acked, installs, crashes = acked+len(s.acked), installs+s.installs, crashes+s.crashes
 			compactions += s.compactions
+			require.Zero(t, s.asking, "every read is answered")
+			confirmed, refused = confirmed+s.confirmed, refused+s.refused
+			uploaded, dropped = uploaded+s.cold.segments, dropped+s.cold.drops
 		})
 	}
 	t.Logf("%d appends acknowledged, %d snapshots installed, %d crashes within a step", acked, installs, crashes)
@@ -504,6 +575,11 @@ func TestRandomHistories(t *testing.T) {
 	require.Positive(t, installs)
 	require.Positive(t, crashes)
 	require.Positive(t, compactions)
+	require.Positive(t, confirmed)
+	require.Positive(t, refused)
+	t.Logf("%d segments added to cold storage, %d dropped from disks", uploaded, dropped)
+	require.Greater(t, uploaded, int(histories)/4)
+	require.Positive(t, dropped)
 }
 
 // receiveSnapshot copies the segments that the manifest names, from the sender
@@ -581,7 +657,5 @@ func (s *sim) revive(n *simNode) {
 	}
 	_ = n.r.Abandon()
 	n.fs, n.crash = n.crash.image, nil
-	log, err := raftlog.Open(s.logOptions(n))
-	require.NoError(s.t, err, "open %d", n.id)
-	s.start(n, log)
+	s.open(n)
 }

@@ -7,6 +7,7 @@ import (
 
 	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
 	"github.com/sluiceio/sluice/services/storage/internal/producer"
+	"github.com/sluiceio/sluice/services/storage/internal/tier"
 )
 
 // commandTag is the first byte of a Raft entry that carries a command. It is on
@@ -22,16 +23,25 @@ type State struct {
 	StartOffset int64
 	// OwnerEpoch is the fence: appends of an older owner are refused.
 	OwnerEpoch int64
+	// Cold is what there is in cold storage; nil is nothing.
+	Cold *tier.State
 }
 
-// apply applies a command. Commands only ever raise a number, so that applying
-// one twice is applying it once.
-func (s *State) apply(command *persistv1.Command) error {
+// apply applies a command of an entry's term. No entry is applied twice: a state
+// is kept with the index that it is of.
+func (s *State) apply(command *persistv1.Command, term uint64) error {
 	switch kind := command.GetKind().(type) {
 	case *persistv1.Command_AdvanceStart:
 		s.StartOffset = max(s.StartOffset, kind.AdvanceStart.GetOffset())
+		s.Cold = s.Cold.Start(s.StartOffset)
 	case *persistv1.Command_Fence:
 		s.OwnerEpoch = max(s.OwnerEpoch, kind.Fence.GetOwnerEpoch())
+	case *persistv1.Command_ColdIntent:
+		s.Cold = s.Cold.Intend(kind.ColdIntent, term)
+	case *persistv1.Command_ColdAdded:
+		s.Cold = s.Cold.Add(kind.ColdAdded.GetSegment(), term, s.StartOffset)
+	case *persistv1.Command_ColdRemoved:
+		s.Cold = s.Cold.Remove(kind.ColdRemoved)
 	default:
 		return fmt.Errorf("command of an unknown kind %T: written by a newer version", kind)
 	}
@@ -44,6 +54,7 @@ func (r *Replica) save() ([]byte, error) {
 		StartOffset: r.state.StartOffset,
 		OwnerEpoch:  r.state.OwnerEpoch,
 		Producers:   r.ahead.Table.Encode(r.options.Now().UnixMilli()),
+		Cold:        r.state.Cold.Encode(),
 	})
 }
 
@@ -57,7 +68,11 @@ func (r *Replica) restore(b []byte) error {
 	if err != nil {
 		return fmt.Errorf("replica state: %w", err)
 	}
-	r.state = State{StartOffset: message.GetStartOffset(), OwnerEpoch: message.GetOwnerEpoch()}
+	cold, err := tier.Decode(message.GetCold())
+	if err != nil {
+		return fmt.Errorf("replica state: %w", err)
+	}
+	r.state = State{StartOffset: message.GetStartOffset(), OwnerEpoch: message.GetOwnerEpoch(), Cold: cold}
 	r.ahead = producer.Ahead{Table: table}
 	return nil
 }

@@ -23,12 +23,12 @@ func (s *Service) Append(ctx context.Context, request *storagev1.AppendRequest) 
 	}
 	// All are queued before any is waited for, so that they are written side by
 	// side.
-	waiting := make([]*started, len(appends))
+	waiting := make([]started, len(appends))
 	for i, a := range appends {
-		waiting[i] = s.begin(ctx, request.GetOrigin(), a)
+		s.begin(ctx, request.GetOrigin(), a, &waiting[i])
 	}
-	for i, w := range waiting {
-		response.Appended[i] = w.wait(ctx)
+	for i := range waiting {
+		response.Appended[i] = waiting[i].wait(ctx, s.options.Tracer)
 	}
 	return response, nil
 }
@@ -36,31 +36,35 @@ func (s *Service) Append(ctx context.Context, request *storagev1.AppendRequest) 
 // started is an append to one partition that has been queued or refused.
 type started struct {
 	appending *node.Appending
-	span      trace.Span
-	tracer    trace.Tracer
 	err       error
 	// appendTime is the log append time that was written, -1 where clients set
 	// the timestamps.
 	appendTime int64
+	// span is nil when nothing is traced.
+	span trace.Span
+	// checked and batches have room for one batch, which most appends have.
+	checked [1]check.Batch
+	batches [1][]byte
 }
 
-func (s *Service) begin(ctx context.Context, origin storagev1.Origin, a *storagev1.AppendRequest_PartitionAppend) *started {
-	ctx, span := s.options.Tracer.Start(ctx, "partition.append")
-	w := &started{span: span, tracer: s.options.Tracer, appendTime: -1}
+func (s *Service) begin(ctx context.Context, origin storagev1.Origin, a *storagev1.AppendRequest_PartitionAppend, w *started) {
+	w.appendTime = -1
+	if s.options.Tracer != nil {
+		ctx, w.span = s.options.Tracer.Start(ctx, "partition.append")
+	}
 	p, err := s.partition(a.GetPartition())
 	if err != nil {
 		w.err = err
-		return w
+		return
 	}
-	if span.IsRecording() {
-		span.SetAttributes(
+	if w.span != nil && w.span.IsRecording() {
+		w.span.SetAttributes(
 			attribute.String("sluice.topic", p.TopicName()),
 			attribute.Int("sluice.partition", int(p.Key().Partition)),
 			attribute.Int("sluice.bytes", len(a.GetBatches())),
 		)
 	}
 	w.appending, w.err = s.queue(ctx, p, origin, a, w)
-	return w
 }
 
 func (s *Service) queue(ctx context.Context, p *node.Partition, origin storagev1.Origin, a *storagev1.AppendRequest_PartitionAppend, w *started) (*node.Appending, error) {
@@ -85,18 +89,18 @@ func (s *Service) queue(ctx context.Context, p *node.Partition, origin storagev1
 		return nil, err
 	}
 	now := s.options.Now()
-	checked, err := check.Check(a.GetBatches(), s.rules(p.Config(), origin), now)
+	checked, err := check.Check(w.checked[:0], a.GetBatches(), s.rules(p.Config(), origin), now)
 	if err != nil {
 		return nil, err
 	}
 	if p.Config().LogAppendTime {
 		w.appendTime = now.UnixMilli()
 	}
-	batches := make([][]byte, len(checked.Batches))
-	for i, batch := range checked.Batches {
-		batches[i] = batch.Bytes
+	batches := w.batches[:0]
+	for i := range checked {
+		batches = append(batches, checked[i].Bytes)
 	}
-	by, err := sequencedBy(checked.Batches, a.Guard)
+	by, err := sequencedBy(checked, a.Guard)
 	switch {
 	case err != nil:
 		return nil, err
@@ -125,19 +129,19 @@ func (s *Service) rules(config *node.Config, origin storagev1.Origin) check.Rule
 	return rules
 }
 
-func (w *started) wait(ctx context.Context) *storagev1.AppendResponse_PartitionAppended {
-	defer w.span.End()
+func (w *started) wait(ctx context.Context, tracer trace.Tracer) *storagev1.AppendResponse_PartitionAppended {
 	out := &storagev1.AppendResponse_PartitionAppended{LogAppendTimeMs: -1}
 	var result replica.Result
 	if w.err == nil {
 		result, w.err = w.appending.Wait(ctx)
 	}
+	if w.span != nil {
+		w.endSpan(ctx, tracer, result)
+	}
 	if w.err != nil {
-		w.span.SetStatus(codes.Error, w.err.Error())
 		out.Error = partitionError(w.err)
 		return out
 	}
-	w.traceWrite(ctx, result)
 	out.BaseOffset = result.BaseOffset
 	out.LogStartOffset = result.StartOffset
 	out.LogAppendTimeMs = w.appendTime
@@ -147,13 +151,16 @@ func (w *started) wait(ctx context.Context) *storagev1.AppendResponse_PartitionA
 	return out
 }
 
-// traceWrite tells after the fact which write and sync an append was part of.
-func (w *started) traceWrite(ctx context.Context, result replica.Result) {
-	if !w.span.IsRecording() || result.WriteBegan.IsZero() {
-		return
+// endSpan tells after the fact which write and sync an append was part of.
+func (w *started) endSpan(ctx context.Context, tracer trace.Tracer, result replica.Result) {
+	defer w.span.End()
+	switch {
+	case w.err != nil:
+		w.span.SetStatus(codes.Error, w.err.Error())
+	case w.span.IsRecording() && !result.WriteBegan.IsZero():
+		at := func(t time.Time) trace.SpanEventOption { return trace.WithTimestamp(t) }
+		_, write := tracer.Start(trace.ContextWithSpan(ctx, w.span), "log.write+fsync", at(result.WriteBegan))
+		write.SetAttributes(attribute.Int64("sluice.base_offset", result.BaseOffset))
+		write.End(at(result.WriteEnded))
 	}
-	at := func(t time.Time) trace.SpanEventOption { return trace.WithTimestamp(t) }
-	_, write := w.tracer.Start(trace.ContextWithSpan(ctx, w.span), "log.write+fsync", at(result.WriteBegan))
-	write.SetAttributes(attribute.Int64("sluice.base_offset", result.BaseOffset))
-	write.End(at(result.WriteEnded))
 }

@@ -58,6 +58,9 @@ func describe(ctx context.Context, name *storagev1.Partition, p *node.Partition)
 	out.RetentionBytesReclaimed = d.Upkeep.BytesReclaimed
 	out.CompactionRuns = d.Upkeep.Runs
 	out.CompactionRecordsDropped = d.Upkeep.RecordsDropped
+	out.LocalStartOffset = d.LocalStart
+	out.ColdSegmentCount = int64(len(view.State.Cold.Segments()))
+	out.ColdSizeBytes = view.State.Cold.Bytes()
 	if view.Sole {
 		out.Role = "leader"
 		out.Replicas = []*storagev1.DescribeResponse_ReplicaProgress{{

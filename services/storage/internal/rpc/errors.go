@@ -6,6 +6,7 @@ import (
 
 	storagev1 "github.com/sluiceio/sluice/gen/go/sluice/storage/v1"
 	"github.com/sluiceio/sluice/services/storage/internal/check"
+	"github.com/sluiceio/sluice/services/storage/internal/cold"
 	"github.com/sluiceio/sluice/services/storage/internal/node"
 	"github.com/sluiceio/sluice/services/storage/internal/producer"
 	"github.com/sluiceio/sluice/services/storage/internal/replica"
@@ -23,6 +24,8 @@ var errorCodes = []struct {
 	{node.ErrUnknownPartition, storagev1.ErrorCode_ERROR_CODE_UNKNOWN_PARTITION},
 	{node.ErrDamaged, storagev1.ErrorCode_ERROR_CODE_DAMAGED},
 	{node.ErrDisk, storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED},
+	{cold.ErrDamaged, storagev1.ErrorCode_ERROR_CODE_COLD_DAMAGED},
+	{cold.ErrUnavailable, storagev1.ErrorCode_ERROR_CODE_COLD_UNAVAILABLE},
 	{node.ErrOverloaded, storagev1.ErrorCode_ERROR_CODE_OVERLOADED},
 	{node.ErrOffsetOutOfRange, storagev1.ErrorCode_ERROR_CODE_OFFSET_OUT_OF_RANGE},
 	{replica.ErrStartOutOfRange, storagev1.ErrorCode_ERROR_CODE_OFFSET_OUT_OF_RANGE},
@@ -47,6 +50,9 @@ var withoutFiles = map[storagev1.ErrorCode]error{
 	storagev1.ErrorCode_ERROR_CODE_DAMAGED:         node.ErrDamaged,
 	storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED:  node.ErrDisk,
 	storagev1.ErrorCode_ERROR_CODE_UNKNOWN_OUTCOME: replica.ErrUnknownOutcome,
+	// These name objects and the store's address.
+	storagev1.ErrorCode_ERROR_CODE_COLD_DAMAGED:     cold.ErrDamaged,
+	storagev1.ErrorCode_ERROR_CODE_COLD_UNAVAILABLE: cold.ErrUnavailable,
 }
 
 var (

@@ -11,10 +11,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	storagev1 "github.com/sluiceio/sluice/gen/go/sluice/storage/v1"
 	"github.com/sluiceio/sluice/services/storage/internal/check"
+	"github.com/sluiceio/sluice/services/storage/internal/cold"
 	"github.com/sluiceio/sluice/services/storage/internal/node"
 	"github.com/sluiceio/sluice/services/storage/internal/producer"
 	"github.com/sluiceio/sluice/services/storage/internal/raftlog"
@@ -37,8 +39,10 @@ var domainErrors = map[string]struct {
 	"node.ErrStopping":         {err: node.ErrStopping, code: storagev1.ErrorCode_ERROR_CODE_NOT_AVAILABLE},
 	"node.NotLeaderError":      {err: &node.NotLeaderError{Leader: "n2"}, code: storagev1.ErrorCode_ERROR_CODE_NOT_LEADER},
 	"node.EpochError":          {err: &node.EpochError{Asked: 1, Current: 2}, code: storagev1.ErrorCode_ERROR_CODE_FENCED_LEADER_EPOCH},
+	"node.ErrNoColdStorage":    {err: node.ErrNoColdStorage, code: storagev1.ErrorCode_ERROR_CODE_COLD_UNAVAILABLE},
 	// Of placements, which have one answer; see placementError.
-	"node.ErrReplicas": {err: node.ErrReplicas, inside: true},
+	"node.ErrReplicas":  {err: node.ErrReplicas, inside: true},
+	"node.RemovedError": {err: &node.RemovedError{Topics: []uuid.UUID{{}}}, inside: true},
 
 	"replica.ErrNotLeader":       {err: replica.ErrNotLeader, code: storagev1.ErrorCode_ERROR_CODE_NOT_LEADER},
 	"replica.ErrNotReady":        {err: replica.ErrNotReady, code: storagev1.ErrorCode_ERROR_CODE_NOT_AVAILABLE},
@@ -62,6 +66,11 @@ var domainErrors = map[string]struct {
 	// A pass goes on with the next partition.
 	"raftlog.ErrReplaced": {err: raftlog.ErrReplaced, inside: true},
 
+	"cold.ErrUnavailable": {err: cold.ErrUnavailable, code: storagev1.ErrorCode_ERROR_CODE_COLD_UNAVAILABLE},
+	"cold.ErrPending":     {err: cold.ErrPending, code: storagev1.ErrorCode_ERROR_CODE_COLD_UNAVAILABLE},
+	"cold.ErrDamaged":     {err: cold.ErrDamaged, code: storagev1.ErrorCode_ERROR_CODE_COLD_DAMAGED},
+	"cold.ErrLost":        {err: cold.ErrLost, code: storagev1.ErrorCode_ERROR_CODE_COLD_DAMAGED},
+
 	"producer.Error":         {err: &producer.Error{Fault: producer.TooOld}, code: storagev1.ErrorCode_ERROR_CODE_DUPLICATE_SEQUENCE},
 	"producer.ErrStaleGuard": {err: producer.ErrStaleGuard, code: storagev1.ErrorCode_ERROR_CODE_STALE_GUARD},
 	"producer.ErrBadGuard":   {err: producer.ErrBadGuard, code: storagev1.ErrorCode_ERROR_CODE_INVALID_REQUEST},
@@ -71,7 +80,7 @@ var domainErrors = map[string]struct {
 // No error of the packages below is forgotten in domainErrors, and none that
 // comes here falls through the table.
 func TestEveryErrorHasACode(t *testing.T) {
-	for _, name := range []string{"node", "replica", "raftlog", "check", "producer"} {
+	for _, name := range []string{"node", "replica", "raftlog", "check", "cold", "producer"} {
 		for _, declared := range errorsOf(t, filepath.Join("..", name)) {
 			require.Contains(t, domainErrors, name+"."+declared, "give it a code, or say why it never gets here")
 		}
@@ -164,6 +173,8 @@ func TestErrorsKeepFilesToThemselves(t *testing.T) {
 		node.ErrDamaged:                  storagev1.ErrorCode_ERROR_CODE_DAMAGED,
 		node.ErrDisk:                     storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED,
 		replica.ErrUnknownOutcome:        storagev1.ErrorCode_ERROR_CODE_UNKNOWN_OUTCOME,
+		cold.ErrUnavailable:              storagev1.ErrorCode_ERROR_CODE_COLD_UNAVAILABLE,
+		cold.ErrLost:                     storagev1.ErrorCode_ERROR_CODE_COLD_DAMAGED,
 		errors.New("of an unknown kind"): storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED,
 	} {
 		got := partitionError(fmt.Errorf("fetch t/0: %w: open /data/0.log: gone", sentinel))

@@ -65,30 +65,52 @@ func (s *Service) newReading(request *storagev1.FetchRequest) *reading {
 
 // read looks at every partition once. It is enough when the bytes are, or when
 // there is something that waiting would not change.
+//
+// Nothing that is at hand waits for cold storage. Only when there is nothing else
+// is it waited for, one partition after the other until something comes; the others
+// are on their way meanwhile.
 func (r *reading) read(ctx context.Context) (response *storagev1.FetchResponse, enough bool) {
 	fetches := r.request.GetFetches()
 	response = &storagev1.FetchResponse{
 		Fetched: make([]*storagev1.FetchResponse_PartitionFetched, len(fetches)),
 	}
 	left, total := r.maxBytes, 0
-	for i, f := range fetches {
+	var pending []int
+	look := func(i int, now bool) {
+		f := fetches[i]
 		// The first batch comes whole whatever the limit; after it, only what
 		// fits.
-		out, final := r.one(ctx, i, f, max(min(int(f.GetMaxBytes()), left), 0), total > 0)
+		limit := max(min(int(f.GetMaxBytes()), left), 0)
+		out, final, later := r.one(ctx, i, f, limit, total > 0, now)
 		response.Fetched[i] = out
 		total += len(out.GetBatches())
 		left -= len(out.GetBatches())
 		enough = enough || final
+		if later {
+			pending = append(pending, i)
+		}
 	}
+	for i := range fetches {
+		look(i, true)
+	}
+	for _, i := range pending {
+		if enough || total > 0 {
+			break
+		}
+		look(i, false)
+	}
+	// Nobody is woken when what is on its way comes.
+	enough = enough || len(pending) > 0
 	return response, enough || total >= max(int(r.request.GetMinBytes()), 1)
 }
 
-// one reads one partition.
-func (r *reading) one(ctx context.Context, i int, f *storagev1.FetchRequest_PartitionFetch, limit int, strict bool) (out *storagev1.FetchResponse_PartitionFetched, final bool) {
+// one reads one partition. It is final when waiting would not change it, and later
+// when there is more that is not at hand.
+func (r *reading) one(ctx context.Context, i int, f *storagev1.FetchRequest_PartitionFetch, limit int, strict, now bool) (out *storagev1.FetchResponse_PartitionFetched, final, later bool) {
 	out = &storagev1.FetchResponse_PartitionFetched{NextOffset: f.GetOffset(), Offset: f.GetOffset()}
 	if err := r.unknown[i]; err != nil {
 		out.Error = partitionError(err)
-		return out, true
+		return out, true, false
 	}
 	fetched, err := r.partitions[i].Fetch(ctx, node.Fetch{
 		Offset:    f.GetOffset(),
@@ -97,6 +119,7 @@ func (r *reading) one(ctx context.Context, i int, f *storagev1.FetchRequest_Part
 		LastEpoch: epochOf(f.LastFetchedEpoch),
 		Clamp:     f.GetClamp(),
 		Strict:    strict,
+		Now:       now,
 	})
 	if view := fetched.View; view != nil {
 		out.HighWatermark = view.HighWatermark
@@ -106,13 +129,13 @@ func (r *reading) one(ctx context.Context, i int, f *storagev1.FetchRequest_Part
 	}
 	if err != nil {
 		out.Error = partitionError(err)
-		return out, true
+		return out, true, false
 	}
 	if d := fetched.Diverging; d != nil {
 		out.Diverging = &storagev1.FetchResponse_DivergingEpoch{Epoch: d.Epoch, EndOffset: d.End}
-		return out, true
+		return out, true, false
 	}
 	out.Offset, out.NextOffset, out.Batches = fetched.Offset, fetched.Next, fetched.Batches
 	// A gap without a batch is progress too: the caller goes on behind it.
-	return out, len(out.Batches) == 0 && out.NextOffset > out.Offset
+	return out, len(out.Batches) == 0 && out.NextOffset > out.Offset, fetched.Pending
 }

@@ -66,8 +66,9 @@ func (s *Service) prepare(ctx context.Context, request *storagev1.PrepareRequest
 
 // sequencedBy reads who has numbered the batches of an append; nil is nobody.
 func sequencedBy(batches []check.Batch, guard []byte) (*replica.Sequenced, error) {
-	by := &replica.Sequenced{}
-	for _, batch := range batches {
+	var numbered []producer.Batch
+	for i := range batches {
+		batch := &batches[i]
 		if batch.Header.Attributes.Transactional() || batch.Header.Attributes.Control() {
 			return nil, fmt.Errorf("%w: transactional batches", errUnsupported)
 		}
@@ -76,22 +77,21 @@ func sequencedBy(batches []check.Batch, guard []byte) (*replica.Sequenced, error
 			return nil, err
 		}
 		if ok {
-			by.Batches = append(by.Batches, b)
+			numbered = append(numbered, b)
 		}
 	}
 	switch {
-	case len(by.Batches) == 0 && guard == nil:
+	case len(numbered) == 0 && guard == nil:
 		return nil, nil
-	case len(by.Batches) < len(batches):
+	case len(numbered) < len(batches):
 		return nil, fmt.Errorf("%w: batches with a producer beside others without", errInvalid)
-	case !by.Batches[0].Wide() && (len(batches) > 1 || guard != nil):
+	case !numbered[0].Wide() && (len(batches) > 1 || guard != nil):
 		return nil, fmt.Errorf("%w: expected one batch of an idempotent producer and no guard, got %d", errInvalid, len(batches))
-	case !by.Batches[0].Wide():
-		return by, nil
+	case !numbered[0].Wide():
+		return &replica.Sequenced{Batches: numbered}, nil
 	}
-	var err error
-	by.Guard, err = producer.DecodeGuard(guard)
-	return by, err
+	valid, err := producer.DecodeGuard(guard)
+	return &replica.Sequenced{Batches: numbered, Guard: valid}, err
 }
 
 // DescribeProducers implements StorageService.

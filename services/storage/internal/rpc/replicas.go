@@ -23,10 +23,18 @@ func (s *Service) PlaceReplicas(_ context.Context, request *storagev1.PlaceRepli
 	for i, t := range request.GetTopics() {
 		topics[i] = catalogTopic(t)
 	}
-	if err := s.options.Node.Place(topics); err != nil {
+	err := s.options.Node.Place(topics)
+	var removed *node.RemovedError
+	if err != nil && !errors.As(err, &removed) {
 		return nil, placementError("place replicas", err)
 	}
-	return &storagev1.PlaceReplicasResponse{}, nil
+	response := &storagev1.PlaceReplicasResponse{}
+	if removed != nil {
+		for _, id := range removed.Topics {
+			response.RemovedTopicIds = append(response.RemovedTopicIds, id[:])
+		}
+	}
+	return response, nil
 }
 
 func catalogTopic(t *storagev1.PlaceReplicasRequest_TopicPlacement) *persistv1.CatalogTopic {
@@ -56,7 +64,7 @@ func (s *Service) RemoveReplicas(_ context.Context, request *storagev1.RemoveRep
 		}
 		ids[i] = id
 	}
-	if err := s.options.Node.Remove(ids); err != nil {
+	if err := s.options.Node.Remove(ids, request.GetRevision()); err != nil {
 		return nil, placementError("remove replicas", err)
 	}
 	return &storagev1.RemoveReplicasResponse{}, nil

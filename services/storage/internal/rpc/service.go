@@ -17,6 +17,7 @@ import (
 type Options struct {
 	Node   *node.Node
 	Logger *slog.Logger
+	// Tracer is nil when nothing is traced.
 	Tracer trace.Tracer
 	Now    func() time.Time
 	// MaxFetchWait and MaxFetchBytes bound what a fetch may ask for.

@@ -18,11 +18,13 @@ const (
 	// A segment that gets fewer appends than this is not worth it: writing once
 	// to each of many partitions must not write 64 KiB for each.
 	aheadFrom = 8
-	// A sync of this many bytes or more pays for its metadata by itself, and
-	// zeros would be as many bytes again: batches of 256 KiB with 8 in flight
-	// went at 900 MiB/s without them and at 660 with them, while 8 callers of
-	// 1 KiB lose a third without.
-	aheadBelow = 512 << 10
+	// Syncs of this many bytes or more on average pay for their metadata
+	// themselves, and zeros would be as many bytes again: batches of 256 KiB with
+	// 8 in flight went at 900 MiB/s without them and at 660 with them, while 8
+	// callers of 1 KiB lose a third without. The average is over some
+	// aheadOver syncs: one that a single batch had for itself tells little.
+	aheadBelow = 256 << 10
+	aheadOver  = 8
 )
 
 var zeros [aheadWrite]byte
@@ -44,7 +46,8 @@ type Ahead struct {
 // nobody waits for it.
 type ahead struct {
 	Ahead
-	appends int // owner only
+	// Owner only: how many syncs there were, and how many bytes one has.
+	syncs, average int64
 
 	mu struct {
 		sync.Mutex
@@ -76,7 +79,9 @@ func (a *ahead) claim(end int64) {
 // more starts the background if little of the region is left. synced is how many
 // bytes the last sync was for.
 func (a *ahead) more(synced int64) {
-	if a.appends++; a.appends < aheadFrom || synced >= aheadBelow || !a.start() {
+	a.syncs++
+	a.average += (synced - a.average) / min(a.syncs, aheadOver)
+	if a.syncs < aheadFrom || a.average >= aheadBelow || !a.start() {
 		return
 	}
 	a.Schedule(a.run)

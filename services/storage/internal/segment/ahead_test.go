@@ -13,11 +13,13 @@ import (
 // would cost as many bytes again.
 func TestZerosAreWrittenAheadOfSmallAppends(t *testing.T) {
 	for name, c := range map[string]struct {
-		size int64
-		want bool
+		sizes []int64 // by turns
+		want  bool
 	}{
-		"small": {size: 1 << 10, want: true},
-		"large": {size: aheadBelow, want: false},
+		"small":                       {sizes: []int64{1 << 10}, want: true},
+		"large":                       {sizes: []int64{aheadBelow}, want: false},
+		"large with a small between":  {sizes: []int64{4 * aheadBelow, 4 * aheadBelow, 1 << 10}, want: false},
+		"small with a large at first": {sizes: []int64{aheadBelow, 1 << 10, 1 << 10, 1 << 10}, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			disk := memfs.New()
@@ -32,8 +34,9 @@ func TestZerosAreWrittenAheadOfSmallAppends(t *testing.T) {
 				Open:  func() (vfs.File, error) { return disk.Open("log") },
 				Limit: 1 << 30,
 			})
-			for range 2 * aheadFrom {
-				require.NoError(t, w.Append([][]byte{make([]byte, c.size)}, c.size))
+			for i := range 4 * aheadFrom {
+				size := c.sizes[i%len(c.sizes)]
+				require.NoError(t, w.Append([][]byte{make([]byte, size)}, size))
 				require.NoError(t, w.Sync())
 			}
 			size, err := file.Size()

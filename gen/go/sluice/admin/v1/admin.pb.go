@@ -572,6 +572,477 @@ func (x *ResetOffsetsResponse) GetEntriesReset() int64 {
 	return 0
 }
 
+type ListNodesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListNodesRequest) Reset() {
+	*x = ListNodesRequest{}
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListNodesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListNodesRequest) ProtoMessage() {}
+
+func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
+func (*ListNodesRequest) Descriptor() ([]byte, []int) {
+	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{12}
+}
+
+type ListNodesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By id.
+	Nodes         []*Node `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListNodesResponse) Reset() {
+	*x = ListNodesResponse{}
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListNodesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListNodesResponse) ProtoMessage() {}
+
+func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
+func (*ListNodesResponse) Descriptor() ([]byte, []int) {
+	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ListNodesResponse) GetNodes() []*Node {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+// Node is a process of the cluster.
+type Node struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Whether it is there: it has a lease.
+	Live bool `protobuf:"varint,2,opt,name=live,proto3" json:"live,omitempty"`
+	// Whether it was given up.
+	Forgotten bool `protobuf:"varint,3,opt,name=forgotten,proto3" json:"forgotten,omitempty"`
+	// "storage", "coordinator", "registry", "gateway"; none of one that is away.
+	Roles []string `protobuf:"bytes,4,rep,name=roles,proto3" json:"roles,omitempty"`
+	Rack  string   `protobuf:"bytes,5,opt,name=rack,proto3" json:"rack,omitempty"`
+	// Replicas that it holds.
+	Replicas int64 `protobuf:"varint,6,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	// Deleted topics whose replicas it has not removed yet.
+	DeletingTopics int64 `protobuf:"varint,7,opt,name=deleting_topics,json=deletingTopics,proto3" json:"deleting_topics,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Node) Reset() {
+	*x = Node{}
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Node) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Node) ProtoMessage() {}
+
+func (x *Node) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Node.ProtoReflect.Descriptor instead.
+func (*Node) Descriptor() ([]byte, []int) {
+	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Node) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Node) GetLive() bool {
+	if x != nil {
+		return x.Live
+	}
+	return false
+}
+
+func (x *Node) GetForgotten() bool {
+	if x != nil {
+		return x.Forgotten
+	}
+	return false
+}
+
+func (x *Node) GetRoles() []string {
+	if x != nil {
+		return x.Roles
+	}
+	return nil
+}
+
+func (x *Node) GetRack() string {
+	if x != nil {
+		return x.Rack
+	}
+	return ""
+}
+
+func (x *Node) GetReplicas() int64 {
+	if x != nil {
+		return x.Replicas
+	}
+	return 0
+}
+
+func (x *Node) GetDeletingTopics() int64 {
+	if x != nil {
+		return x.DeletingTopics
+	}
+	return 0
+}
+
+type ForgetNodeRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	NodeId string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// Give up the partitions of which the node has the only replica.
+	Force         bool `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetNodeRequest) Reset() {
+	*x = ForgetNodeRequest{}
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetNodeRequest) ProtoMessage() {}
+
+func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetNodeRequest.ProtoReflect.Descriptor instead.
+func (*ForgetNodeRequest) Descriptor() ([]byte, []int) {
+	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ForgetNodeRequest) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *ForgetNodeRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+type ForgetNodeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Topics of which partitions were given up.
+	LostTopics    []string `protobuf:"bytes,1,rep,name=lost_topics,json=lostTopics,proto3" json:"lost_topics,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetNodeResponse) Reset() {
+	*x = ForgetNodeResponse{}
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetNodeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetNodeResponse) ProtoMessage() {}
+
+func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetNodeResponse.ProtoReflect.Descriptor instead.
+func (*ForgetNodeResponse) Descriptor() ([]byte, []int) {
+	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ForgetNodeResponse) GetLostTopics() []string {
+	if x != nil {
+		return x.LostTopics
+	}
+	return nil
+}
+
+type ListTieredSegmentsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Topic         string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	Partition     int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTieredSegmentsRequest) Reset() {
+	*x = ListTieredSegmentsRequest{}
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTieredSegmentsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTieredSegmentsRequest) ProtoMessage() {}
+
+func (x *ListTieredSegmentsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTieredSegmentsRequest.ProtoReflect.Descriptor instead.
+func (*ListTieredSegmentsRequest) Descriptor() ([]byte, []int) {
+	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ListTieredSegmentsRequest) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *ListTieredSegmentsRequest) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+type ListTieredSegmentsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Each begins where the one before ends. Empty without cold storage.
+	Segments      []*TieredSegment `protobuf:"bytes,1,rep,name=segments,proto3" json:"segments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTieredSegmentsResponse) Reset() {
+	*x = ListTieredSegmentsResponse{}
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTieredSegmentsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTieredSegmentsResponse) ProtoMessage() {}
+
+func (x *ListTieredSegmentsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTieredSegmentsResponse.ProtoReflect.Descriptor instead.
+func (*ListTieredSegmentsResponse) Descriptor() ([]byte, []int) {
+	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ListTieredSegmentsResponse) GetSegments() []*TieredSegment {
+	if x != nil {
+		return x.Segments
+	}
+	return nil
+}
+
+// TieredSegment is a segment in cold storage.
+type TieredSegment struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	BaseOffset int64                  `protobuf:"varint,1,opt,name=base_offset,json=baseOffset,proto3" json:"base_offset,omitempty"`
+	LastOffset int64                  `protobuf:"varint,2,opt,name=last_offset,json=lastOffset,proto3" json:"last_offset,omitempty"`
+	SizeBytes  int64                  `protobuf:"varint,3,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// When its upload had ended, in milliseconds since the Unix epoch.
+	UploadedAtMs int64 `protobuf:"varint,4,opt,name=uploaded_at_ms,json=uploadedAtMs,proto3" json:"uploaded_at_ms,omitempty"`
+	// Largest timestamp of its records.
+	MaxTimestampMs int64 `protobuf:"varint,5,opt,name=max_timestamp_ms,json=maxTimestampMs,proto3" json:"max_timestamp_ms,omitempty"`
+	// Name of the object, below the prefix of the store.
+	Object string `protobuf:"bytes,6,opt,name=object,proto3" json:"object,omitempty"`
+	// Whether all of it is on the leader's disk as well.
+	Local         bool `protobuf:"varint,7,opt,name=local,proto3" json:"local,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TieredSegment) Reset() {
+	*x = TieredSegment{}
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TieredSegment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TieredSegment) ProtoMessage() {}
+
+func (x *TieredSegment) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TieredSegment.ProtoReflect.Descriptor instead.
+func (*TieredSegment) Descriptor() ([]byte, []int) {
+	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *TieredSegment) GetBaseOffset() int64 {
+	if x != nil {
+		return x.BaseOffset
+	}
+	return 0
+}
+
+func (x *TieredSegment) GetLastOffset() int64 {
+	if x != nil {
+		return x.LastOffset
+	}
+	return 0
+}
+
+func (x *TieredSegment) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *TieredSegment) GetUploadedAtMs() int64 {
+	if x != nil {
+		return x.UploadedAtMs
+	}
+	return 0
+}
+
+func (x *TieredSegment) GetMaxTimestampMs() int64 {
+	if x != nil {
+		return x.MaxTimestampMs
+	}
+	return 0
+}
+
+func (x *TieredSegment) GetObject() string {
+	if x != nil {
+		return x.Object
+	}
+	return ""
+}
+
+func (x *TieredSegment) GetLocal() bool {
+	if x != nil {
+		return x.Local
+	}
+	return false
+}
+
 type GetRaftRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -580,7 +1051,7 @@ type GetRaftRequest struct {
 
 func (x *GetRaftRequest) Reset() {
 	*x = GetRaftRequest{}
-	mi := &file_sluice_admin_v1_admin_proto_msgTypes[12]
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -592,7 +1063,7 @@ func (x *GetRaftRequest) String() string {
 func (*GetRaftRequest) ProtoMessage() {}
 
 func (x *GetRaftRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_admin_v1_admin_proto_msgTypes[12]
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -605,7 +1076,7 @@ func (x *GetRaftRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRaftRequest.ProtoReflect.Descriptor instead.
 func (*GetRaftRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
 type GetRaftResponse struct {
@@ -617,7 +1088,7 @@ type GetRaftResponse struct {
 
 func (x *GetRaftResponse) Reset() {
 	*x = GetRaftResponse{}
-	mi := &file_sluice_admin_v1_admin_proto_msgTypes[13]
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -629,7 +1100,7 @@ func (x *GetRaftResponse) String() string {
 func (*GetRaftResponse) ProtoMessage() {}
 
 func (x *GetRaftResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_admin_v1_admin_proto_msgTypes[13]
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -642,7 +1113,7 @@ func (x *GetRaftResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRaftResponse.ProtoReflect.Descriptor instead.
 func (*GetRaftResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{13}
+	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetRaftResponse) GetPartitions() []*RaftPartition {
@@ -672,7 +1143,7 @@ type RaftPartition struct {
 
 func (x *RaftPartition) Reset() {
 	*x = RaftPartition{}
-	mi := &file_sluice_admin_v1_admin_proto_msgTypes[14]
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -684,7 +1155,7 @@ func (x *RaftPartition) String() string {
 func (*RaftPartition) ProtoMessage() {}
 
 func (x *RaftPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_admin_v1_admin_proto_msgTypes[14]
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -697,7 +1168,7 @@ func (x *RaftPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftPartition.ProtoReflect.Descriptor instead.
 func (*RaftPartition) Descriptor() ([]byte, []int) {
-	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RaftPartition) GetTopic() string {
@@ -777,7 +1248,7 @@ type RaftReplica struct {
 
 func (x *RaftReplica) Reset() {
 	*x = RaftReplica{}
-	mi := &file_sluice_admin_v1_admin_proto_msgTypes[15]
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -789,7 +1260,7 @@ func (x *RaftReplica) String() string {
 func (*RaftReplica) ProtoMessage() {}
 
 func (x *RaftReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_admin_v1_admin_proto_msgTypes[15]
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -802,7 +1273,7 @@ func (x *RaftReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftReplica.ProtoReflect.Descriptor instead.
 func (*RaftReplica) Descriptor() ([]byte, []int) {
-	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RaftReplica) GetNode() string {
@@ -853,7 +1324,7 @@ type Acl struct {
 
 func (x *Acl) Reset() {
 	*x = Acl{}
-	mi := &file_sluice_admin_v1_admin_proto_msgTypes[16]
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -865,7 +1336,7 @@ func (x *Acl) String() string {
 func (*Acl) ProtoMessage() {}
 
 func (x *Acl) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_admin_v1_admin_proto_msgTypes[16]
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -878,7 +1349,7 @@ func (x *Acl) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Acl.ProtoReflect.Descriptor instead.
 func (*Acl) Descriptor() ([]byte, []int) {
-	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Acl) GetAction() string {
@@ -915,7 +1386,7 @@ type Key struct {
 
 func (x *Key) Reset() {
 	*x = Key{}
-	mi := &file_sluice_admin_v1_admin_proto_msgTypes[17]
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -927,7 +1398,7 @@ func (x *Key) String() string {
 func (*Key) ProtoMessage() {}
 
 func (x *Key) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_admin_v1_admin_proto_msgTypes[17]
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -940,7 +1411,7 @@ func (x *Key) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Key.ProtoReflect.Descriptor instead.
 func (*Key) Descriptor() ([]byte, []int) {
-	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Key) GetKeyId() string {
@@ -1004,7 +1475,7 @@ type CreateKeyRequest struct {
 
 func (x *CreateKeyRequest) Reset() {
 	*x = CreateKeyRequest{}
-	mi := &file_sluice_admin_v1_admin_proto_msgTypes[18]
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1016,7 +1487,7 @@ func (x *CreateKeyRequest) String() string {
 func (*CreateKeyRequest) ProtoMessage() {}
 
 func (x *CreateKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_admin_v1_admin_proto_msgTypes[18]
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1029,7 +1500,7 @@ func (x *CreateKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKeyRequest.ProtoReflect.Descriptor instead.
 func (*CreateKeyRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CreateKeyRequest) GetName() string {
@@ -1071,7 +1542,7 @@ type CreateKeyResponse struct {
 
 func (x *CreateKeyResponse) Reset() {
 	*x = CreateKeyResponse{}
-	mi := &file_sluice_admin_v1_admin_proto_msgTypes[19]
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1083,7 +1554,7 @@ func (x *CreateKeyResponse) String() string {
 func (*CreateKeyResponse) ProtoMessage() {}
 
 func (x *CreateKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_admin_v1_admin_proto_msgTypes[19]
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1096,7 +1567,7 @@ func (x *CreateKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKeyResponse.ProtoReflect.Descriptor instead.
 func (*CreateKeyResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CreateKeyResponse) GetKey() *Key {
@@ -1121,7 +1592,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_sluice_admin_v1_admin_proto_msgTypes[20]
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1133,7 +1604,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_admin_v1_admin_proto_msgTypes[20]
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1146,7 +1617,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{20}
+	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{28}
 }
 
 type ListKeysResponse struct {
@@ -1158,7 +1629,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_sluice_admin_v1_admin_proto_msgTypes[21]
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1170,7 +1641,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_admin_v1_admin_proto_msgTypes[21]
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1183,7 +1654,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListKeysResponse) GetKeys() []*Key {
@@ -1202,7 +1673,7 @@ type DeleteKeyRequest struct {
 
 func (x *DeleteKeyRequest) Reset() {
 	*x = DeleteKeyRequest{}
-	mi := &file_sluice_admin_v1_admin_proto_msgTypes[22]
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1214,7 +1685,7 @@ func (x *DeleteKeyRequest) String() string {
 func (*DeleteKeyRequest) ProtoMessage() {}
 
 func (x *DeleteKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_admin_v1_admin_proto_msgTypes[22]
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1227,7 +1698,7 @@ func (x *DeleteKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKeyRequest.ProtoReflect.Descriptor instead.
 func (*DeleteKeyRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{22}
+	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DeleteKeyRequest) GetKeyId() string {
@@ -1245,7 +1716,7 @@ type DeleteKeyResponse struct {
 
 func (x *DeleteKeyResponse) Reset() {
 	*x = DeleteKeyResponse{}
-	mi := &file_sluice_admin_v1_admin_proto_msgTypes[23]
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1257,7 +1728,7 @@ func (x *DeleteKeyResponse) String() string {
 func (*DeleteKeyResponse) ProtoMessage() {}
 
 func (x *DeleteKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_admin_v1_admin_proto_msgTypes[23]
+	mi := &file_sluice_admin_v1_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1270,7 +1741,7 @@ func (x *DeleteKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKeyResponse.ProtoReflect.Descriptor instead.
 func (*DeleteKeyResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{23}
+	return file_sluice_admin_v1_admin_proto_rawDescGZIP(), []int{31}
 }
 
 var File_sluice_admin_v1_admin_proto protoreflect.FileDescriptor
@@ -1310,7 +1781,40 @@ const file_sluice_admin_v1_admin_proto_rawDesc = "" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\"d\n" +
 	"\x14ResetOffsetsResponse\x12'\n" +
 	"\x0fgroups_affected\x18\x01 \x01(\x03R\x0egroupsAffected\x12#\n" +
-	"\rentries_reset\x18\x02 \x01(\x03R\fentriesReset\"\x10\n" +
+	"\rentries_reset\x18\x02 \x01(\x03R\fentriesReset\"\x12\n" +
+	"\x10ListNodesRequest\"@\n" +
+	"\x11ListNodesResponse\x12+\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x15.sluice.admin.v1.NodeR\x05nodes\"\xb7\x01\n" +
+	"\x04Node\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04live\x18\x02 \x01(\bR\x04live\x12\x1c\n" +
+	"\tforgotten\x18\x03 \x01(\bR\tforgotten\x12\x14\n" +
+	"\x05roles\x18\x04 \x03(\tR\x05roles\x12\x12\n" +
+	"\x04rack\x18\x05 \x01(\tR\x04rack\x12\x1a\n" +
+	"\breplicas\x18\x06 \x01(\x03R\breplicas\x12'\n" +
+	"\x0fdeleting_topics\x18\a \x01(\x03R\x0edeletingTopics\"B\n" +
+	"\x11ForgetNodeRequest\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x14\n" +
+	"\x05force\x18\x02 \x01(\bR\x05force\"5\n" +
+	"\x12ForgetNodeResponse\x12\x1f\n" +
+	"\vlost_topics\x18\x01 \x03(\tR\n" +
+	"lostTopics\"O\n" +
+	"\x19ListTieredSegmentsRequest\x12\x14\n" +
+	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\"X\n" +
+	"\x1aListTieredSegmentsResponse\x12:\n" +
+	"\bsegments\x18\x01 \x03(\v2\x1e.sluice.admin.v1.TieredSegmentR\bsegments\"\xee\x01\n" +
+	"\rTieredSegment\x12\x1f\n" +
+	"\vbase_offset\x18\x01 \x01(\x03R\n" +
+	"baseOffset\x12\x1f\n" +
+	"\vlast_offset\x18\x02 \x01(\x03R\n" +
+	"lastOffset\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\x12$\n" +
+	"\x0euploaded_at_ms\x18\x04 \x01(\x03R\fuploadedAtMs\x12(\n" +
+	"\x10max_timestamp_ms\x18\x05 \x01(\x03R\x0emaxTimestampMs\x12\x16\n" +
+	"\x06object\x18\x06 \x01(\tR\x06object\x12\x14\n" +
+	"\x05local\x18\a \x01(\bR\x05local\"\x10\n" +
 	"\x0eGetRaftRequest\"Q\n" +
 	"\x0fGetRaftResponse\x12>\n" +
 	"\n" +
@@ -1363,13 +1867,17 @@ const file_sluice_admin_v1_admin_proto_rawDesc = "" +
 	"\x04keys\x18\x01 \x03(\v2\x14.sluice.admin.v1.KeyR\x04keys\")\n" +
 	"\x10DeleteKeyRequest\x12\x15\n" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\"\x13\n" +
-	"\x11DeleteKeyResponse2\xe9\x05\n" +
+	"\x11DeleteKeyResponse2\xe5\b\n" +
 	"\fAdminService\x12y\n" +
 	"\fRunRetention\x12$.sluice.admin.v1.RunRetentionRequest\x1a%.sluice.admin.v1.RunRetentionResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\"\x14/admin/run-retention\x12}\n" +
 	"\rRunCompaction\x12%.sluice.admin.v1.RunCompactionRequest\x1a&.sluice.admin.v1.RunCompactionResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\"\x15/admin/run-compaction\x12x\n" +
 	"\rListProducers\x12%.sluice.admin.v1.ListProducersRequest\x1a&.sluice.admin.v1.ListProducersResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/admin/producers\x12\x89\x01\n" +
 	"\x0eDeleteProducer\x12&.sluice.admin.v1.DeleteProducerRequest\x1a'.sluice.admin.v1.DeleteProducerResponse\"&\x82\xd3\xe4\x93\x02 *\x1e/admin/producers/{producer_id}\x12|\n" +
-	"\fResetOffsets\x12$.sluice.admin.v1.ResetOffsetsRequest\x1a%.sluice.admin.v1.ResetOffsetsResponse\"\x1f\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/admin/reset-offsets\x12[\n" +
+	"\fResetOffsets\x12$.sluice.admin.v1.ResetOffsetsRequest\x1a%.sluice.admin.v1.ResetOffsetsResponse\"\x1f\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/admin/reset-offsets\x12h\n" +
+	"\tListNodes\x12!.sluice.admin.v1.ListNodesRequest\x1a\".sluice.admin.v1.ListNodesResponse\"\x14\x82\xd3\xe4\x93\x02\x0e\x12\f/admin/nodes\x12u\n" +
+	"\n" +
+	"ForgetNode\x12\".sluice.admin.v1.ForgetNodeRequest\x1a#.sluice.admin.v1.ForgetNodeResponse\"\x1e\x82\xd3\xe4\x93\x02\x18*\x16/admin/nodes/{node_id}\x12\x98\x01\n" +
+	"\x12ListTieredSegments\x12*.sluice.admin.v1.ListTieredSegmentsRequest\x1a+.sluice.admin.v1.ListTieredSegmentsResponse\")\x82\xd3\xe4\x93\x02#\x12!/admin/tiered/{topic}/{partition}\x12[\n" +
 	"\aGetRaft\x12\x1f.sluice.admin.v1.GetRaftRequest\x1a .sluice.admin.v1.GetRaftResponse\"\r\x82\xd3\xe4\x93\x02\a\x12\x05/raft2\xd0\x02\n" +
 	"\n" +
 	"KeyService\x12j\n" +
@@ -1391,65 +1899,81 @@ func file_sluice_admin_v1_admin_proto_rawDescGZIP() []byte {
 	return file_sluice_admin_v1_admin_proto_rawDescData
 }
 
-var file_sluice_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_sluice_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_sluice_admin_v1_admin_proto_goTypes = []any{
-	(*RunRetentionRequest)(nil),    // 0: sluice.admin.v1.RunRetentionRequest
-	(*RunRetentionResponse)(nil),   // 1: sluice.admin.v1.RunRetentionResponse
-	(*RunCompactionRequest)(nil),   // 2: sluice.admin.v1.RunCompactionRequest
-	(*RunCompactionResponse)(nil),  // 3: sluice.admin.v1.RunCompactionResponse
-	(*ListProducersRequest)(nil),   // 4: sluice.admin.v1.ListProducersRequest
-	(*ListProducersResponse)(nil),  // 5: sluice.admin.v1.ListProducersResponse
-	(*Producer)(nil),               // 6: sluice.admin.v1.Producer
-	(*ProducerPartition)(nil),      // 7: sluice.admin.v1.ProducerPartition
-	(*DeleteProducerRequest)(nil),  // 8: sluice.admin.v1.DeleteProducerRequest
-	(*DeleteProducerResponse)(nil), // 9: sluice.admin.v1.DeleteProducerResponse
-	(*ResetOffsetsRequest)(nil),    // 10: sluice.admin.v1.ResetOffsetsRequest
-	(*ResetOffsetsResponse)(nil),   // 11: sluice.admin.v1.ResetOffsetsResponse
-	(*GetRaftRequest)(nil),         // 12: sluice.admin.v1.GetRaftRequest
-	(*GetRaftResponse)(nil),        // 13: sluice.admin.v1.GetRaftResponse
-	(*RaftPartition)(nil),          // 14: sluice.admin.v1.RaftPartition
-	(*RaftReplica)(nil),            // 15: sluice.admin.v1.RaftReplica
-	(*Acl)(nil),                    // 16: sluice.admin.v1.Acl
-	(*Key)(nil),                    // 17: sluice.admin.v1.Key
-	(*CreateKeyRequest)(nil),       // 18: sluice.admin.v1.CreateKeyRequest
-	(*CreateKeyResponse)(nil),      // 19: sluice.admin.v1.CreateKeyResponse
-	(*ListKeysRequest)(nil),        // 20: sluice.admin.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),       // 21: sluice.admin.v1.ListKeysResponse
-	(*DeleteKeyRequest)(nil),       // 22: sluice.admin.v1.DeleteKeyRequest
-	(*DeleteKeyResponse)(nil),      // 23: sluice.admin.v1.DeleteKeyResponse
+	(*RunRetentionRequest)(nil),        // 0: sluice.admin.v1.RunRetentionRequest
+	(*RunRetentionResponse)(nil),       // 1: sluice.admin.v1.RunRetentionResponse
+	(*RunCompactionRequest)(nil),       // 2: sluice.admin.v1.RunCompactionRequest
+	(*RunCompactionResponse)(nil),      // 3: sluice.admin.v1.RunCompactionResponse
+	(*ListProducersRequest)(nil),       // 4: sluice.admin.v1.ListProducersRequest
+	(*ListProducersResponse)(nil),      // 5: sluice.admin.v1.ListProducersResponse
+	(*Producer)(nil),                   // 6: sluice.admin.v1.Producer
+	(*ProducerPartition)(nil),          // 7: sluice.admin.v1.ProducerPartition
+	(*DeleteProducerRequest)(nil),      // 8: sluice.admin.v1.DeleteProducerRequest
+	(*DeleteProducerResponse)(nil),     // 9: sluice.admin.v1.DeleteProducerResponse
+	(*ResetOffsetsRequest)(nil),        // 10: sluice.admin.v1.ResetOffsetsRequest
+	(*ResetOffsetsResponse)(nil),       // 11: sluice.admin.v1.ResetOffsetsResponse
+	(*ListNodesRequest)(nil),           // 12: sluice.admin.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),          // 13: sluice.admin.v1.ListNodesResponse
+	(*Node)(nil),                       // 14: sluice.admin.v1.Node
+	(*ForgetNodeRequest)(nil),          // 15: sluice.admin.v1.ForgetNodeRequest
+	(*ForgetNodeResponse)(nil),         // 16: sluice.admin.v1.ForgetNodeResponse
+	(*ListTieredSegmentsRequest)(nil),  // 17: sluice.admin.v1.ListTieredSegmentsRequest
+	(*ListTieredSegmentsResponse)(nil), // 18: sluice.admin.v1.ListTieredSegmentsResponse
+	(*TieredSegment)(nil),              // 19: sluice.admin.v1.TieredSegment
+	(*GetRaftRequest)(nil),             // 20: sluice.admin.v1.GetRaftRequest
+	(*GetRaftResponse)(nil),            // 21: sluice.admin.v1.GetRaftResponse
+	(*RaftPartition)(nil),              // 22: sluice.admin.v1.RaftPartition
+	(*RaftReplica)(nil),                // 23: sluice.admin.v1.RaftReplica
+	(*Acl)(nil),                        // 24: sluice.admin.v1.Acl
+	(*Key)(nil),                        // 25: sluice.admin.v1.Key
+	(*CreateKeyRequest)(nil),           // 26: sluice.admin.v1.CreateKeyRequest
+	(*CreateKeyResponse)(nil),          // 27: sluice.admin.v1.CreateKeyResponse
+	(*ListKeysRequest)(nil),            // 28: sluice.admin.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),           // 29: sluice.admin.v1.ListKeysResponse
+	(*DeleteKeyRequest)(nil),           // 30: sluice.admin.v1.DeleteKeyRequest
+	(*DeleteKeyResponse)(nil),          // 31: sluice.admin.v1.DeleteKeyResponse
 }
 var file_sluice_admin_v1_admin_proto_depIdxs = []int32{
 	6,  // 0: sluice.admin.v1.ListProducersResponse.producers:type_name -> sluice.admin.v1.Producer
 	7,  // 1: sluice.admin.v1.Producer.partitions:type_name -> sluice.admin.v1.ProducerPartition
-	14, // 2: sluice.admin.v1.GetRaftResponse.partitions:type_name -> sluice.admin.v1.RaftPartition
-	15, // 3: sluice.admin.v1.RaftPartition.replicas:type_name -> sluice.admin.v1.RaftReplica
-	16, // 4: sluice.admin.v1.Key.acls:type_name -> sluice.admin.v1.Acl
-	16, // 5: sluice.admin.v1.CreateKeyRequest.acls:type_name -> sluice.admin.v1.Acl
-	17, // 6: sluice.admin.v1.CreateKeyResponse.key:type_name -> sluice.admin.v1.Key
-	17, // 7: sluice.admin.v1.ListKeysResponse.keys:type_name -> sluice.admin.v1.Key
-	0,  // 8: sluice.admin.v1.AdminService.RunRetention:input_type -> sluice.admin.v1.RunRetentionRequest
-	2,  // 9: sluice.admin.v1.AdminService.RunCompaction:input_type -> sluice.admin.v1.RunCompactionRequest
-	4,  // 10: sluice.admin.v1.AdminService.ListProducers:input_type -> sluice.admin.v1.ListProducersRequest
-	8,  // 11: sluice.admin.v1.AdminService.DeleteProducer:input_type -> sluice.admin.v1.DeleteProducerRequest
-	10, // 12: sluice.admin.v1.AdminService.ResetOffsets:input_type -> sluice.admin.v1.ResetOffsetsRequest
-	12, // 13: sluice.admin.v1.AdminService.GetRaft:input_type -> sluice.admin.v1.GetRaftRequest
-	18, // 14: sluice.admin.v1.KeyService.CreateKey:input_type -> sluice.admin.v1.CreateKeyRequest
-	20, // 15: sluice.admin.v1.KeyService.ListKeys:input_type -> sluice.admin.v1.ListKeysRequest
-	22, // 16: sluice.admin.v1.KeyService.DeleteKey:input_type -> sluice.admin.v1.DeleteKeyRequest
-	1,  // 17: sluice.admin.v1.AdminService.RunRetention:output_type -> sluice.admin.v1.RunRetentionResponse
-	3,  // 18: sluice.admin.v1.AdminService.RunCompaction:output_type -> sluice.admin.v1.RunCompactionResponse
-	5,  // 19: sluice.admin.v1.AdminService.ListProducers:output_type -> sluice.admin.v1.ListProducersResponse
-	9,  // 20: sluice.admin.v1.AdminService.DeleteProducer:output_type -> sluice.admin.v1.DeleteProducerResponse
-	11, // 21: sluice.admin.v1.AdminService.ResetOffsets:output_type -> sluice.admin.v1.ResetOffsetsResponse
-	13, // 22: sluice.admin.v1.AdminService.GetRaft:output_type -> sluice.admin.v1.GetRaftResponse
-	19, // 23: sluice.admin.v1.KeyService.CreateKey:output_type -> sluice.admin.v1.CreateKeyResponse
-	21, // 24: sluice.admin.v1.KeyService.ListKeys:output_type -> sluice.admin.v1.ListKeysResponse
-	23, // 25: sluice.admin.v1.KeyService.DeleteKey:output_type -> sluice.admin.v1.DeleteKeyResponse
-	17, // [17:26] is the sub-list for method output_type
-	8,  // [8:17] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	14, // 2: sluice.admin.v1.ListNodesResponse.nodes:type_name -> sluice.admin.v1.Node
+	19, // 3: sluice.admin.v1.ListTieredSegmentsResponse.segments:type_name -> sluice.admin.v1.TieredSegment
+	22, // 4: sluice.admin.v1.GetRaftResponse.partitions:type_name -> sluice.admin.v1.RaftPartition
+	23, // 5: sluice.admin.v1.RaftPartition.replicas:type_name -> sluice.admin.v1.RaftReplica
+	24, // 6: sluice.admin.v1.Key.acls:type_name -> sluice.admin.v1.Acl
+	24, // 7: sluice.admin.v1.CreateKeyRequest.acls:type_name -> sluice.admin.v1.Acl
+	25, // 8: sluice.admin.v1.CreateKeyResponse.key:type_name -> sluice.admin.v1.Key
+	25, // 9: sluice.admin.v1.ListKeysResponse.keys:type_name -> sluice.admin.v1.Key
+	0,  // 10: sluice.admin.v1.AdminService.RunRetention:input_type -> sluice.admin.v1.RunRetentionRequest
+	2,  // 11: sluice.admin.v1.AdminService.RunCompaction:input_type -> sluice.admin.v1.RunCompactionRequest
+	4,  // 12: sluice.admin.v1.AdminService.ListProducers:input_type -> sluice.admin.v1.ListProducersRequest
+	8,  // 13: sluice.admin.v1.AdminService.DeleteProducer:input_type -> sluice.admin.v1.DeleteProducerRequest
+	10, // 14: sluice.admin.v1.AdminService.ResetOffsets:input_type -> sluice.admin.v1.ResetOffsetsRequest
+	12, // 15: sluice.admin.v1.AdminService.ListNodes:input_type -> sluice.admin.v1.ListNodesRequest
+	15, // 16: sluice.admin.v1.AdminService.ForgetNode:input_type -> sluice.admin.v1.ForgetNodeRequest
+	17, // 17: sluice.admin.v1.AdminService.ListTieredSegments:input_type -> sluice.admin.v1.ListTieredSegmentsRequest
+	20, // 18: sluice.admin.v1.AdminService.GetRaft:input_type -> sluice.admin.v1.GetRaftRequest
+	26, // 19: sluice.admin.v1.KeyService.CreateKey:input_type -> sluice.admin.v1.CreateKeyRequest
+	28, // 20: sluice.admin.v1.KeyService.ListKeys:input_type -> sluice.admin.v1.ListKeysRequest
+	30, // 21: sluice.admin.v1.KeyService.DeleteKey:input_type -> sluice.admin.v1.DeleteKeyRequest
+	1,  // 22: sluice.admin.v1.AdminService.RunRetention:output_type -> sluice.admin.v1.RunRetentionResponse
+	3,  // 23: sluice.admin.v1.AdminService.RunCompaction:output_type -> sluice.admin.v1.RunCompactionResponse
+	5,  // 24: sluice.admin.v1.AdminService.ListProducers:output_type -> sluice.admin.v1.ListProducersResponse
+	9,  // 25: sluice.admin.v1.AdminService.DeleteProducer:output_type -> sluice.admin.v1.DeleteProducerResponse
+	11, // 26: sluice.admin.v1.AdminService.ResetOffsets:output_type -> sluice.admin.v1.ResetOffsetsResponse
+	13, // 27: sluice.admin.v1.AdminService.ListNodes:output_type -> sluice.admin.v1.ListNodesResponse
+	16, // 28: sluice.admin.v1.AdminService.ForgetNode:output_type -> sluice.admin.v1.ForgetNodeResponse
+	18, // 29: sluice.admin.v1.AdminService.ListTieredSegments:output_type -> sluice.admin.v1.ListTieredSegmentsResponse
+	21, // 30: sluice.admin.v1.AdminService.GetRaft:output_type -> sluice.admin.v1.GetRaftResponse
+	27, // 31: sluice.admin.v1.KeyService.CreateKey:output_type -> sluice.admin.v1.CreateKeyResponse
+	29, // 32: sluice.admin.v1.KeyService.ListKeys:output_type -> sluice.admin.v1.ListKeysResponse
+	31, // 33: sluice.admin.v1.KeyService.DeleteKey:output_type -> sluice.admin.v1.DeleteKeyResponse
+	22, // [22:34] is the sub-list for method output_type
+	10, // [10:22] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_sluice_admin_v1_admin_proto_init() }
@@ -1458,15 +1982,15 @@ func file_sluice_admin_v1_admin_proto_init() {
 		return
 	}
 	file_sluice_admin_v1_admin_proto_msgTypes[8].OneofWrappers = []any{}
-	file_sluice_admin_v1_admin_proto_msgTypes[17].OneofWrappers = []any{}
-	file_sluice_admin_v1_admin_proto_msgTypes[18].OneofWrappers = []any{}
+	file_sluice_admin_v1_admin_proto_msgTypes[25].OneofWrappers = []any{}
+	file_sluice_admin_v1_admin_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_admin_v1_admin_proto_rawDesc), len(file_sluice_admin_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

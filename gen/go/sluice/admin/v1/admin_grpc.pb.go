@@ -19,12 +19,15 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	AdminService_RunRetention_FullMethodName   = "/sluice.admin.v1.AdminService/RunRetention"
-	AdminService_RunCompaction_FullMethodName  = "/sluice.admin.v1.AdminService/RunCompaction"
-	AdminService_ListProducers_FullMethodName  = "/sluice.admin.v1.AdminService/ListProducers"
-	AdminService_DeleteProducer_FullMethodName = "/sluice.admin.v1.AdminService/DeleteProducer"
-	AdminService_ResetOffsets_FullMethodName   = "/sluice.admin.v1.AdminService/ResetOffsets"
-	AdminService_GetRaft_FullMethodName        = "/sluice.admin.v1.AdminService/GetRaft"
+	AdminService_RunRetention_FullMethodName       = "/sluice.admin.v1.AdminService/RunRetention"
+	AdminService_RunCompaction_FullMethodName      = "/sluice.admin.v1.AdminService/RunCompaction"
+	AdminService_ListProducers_FullMethodName      = "/sluice.admin.v1.AdminService/ListProducers"
+	AdminService_DeleteProducer_FullMethodName     = "/sluice.admin.v1.AdminService/DeleteProducer"
+	AdminService_ResetOffsets_FullMethodName       = "/sluice.admin.v1.AdminService/ResetOffsets"
+	AdminService_ListNodes_FullMethodName          = "/sluice.admin.v1.AdminService/ListNodes"
+	AdminService_ForgetNode_FullMethodName         = "/sluice.admin.v1.AdminService/ForgetNode"
+	AdminService_ListTieredSegments_FullMethodName = "/sluice.admin.v1.AdminService/ListTieredSegments"
+	AdminService_GetRaft_FullMethodName            = "/sluice.admin.v1.AdminService/GetRaft"
 )
 
 // AdminServiceClient is the client API for AdminService service.
@@ -45,6 +48,15 @@ type AdminServiceClient interface {
 	DeleteProducer(ctx context.Context, in *DeleteProducerRequest, opts ...grpc.CallOption) (*DeleteProducerResponse, error)
 	// ResetOffsets moves every group on a topic back to its first offset.
 	ResetOffsets(ctx context.Context, in *ResetOffsetsRequest, opts ...grpc.CallOption) (*ResetOffsetsResponse, error)
+	// ListNodes returns the nodes of the cluster, and those that are away and have,
+	// or may have, replicas.
+	ListNodes(ctx context.Context, in *ListNodesRequest, opts ...grpc.CallOption) (*ListNodesResponse, error)
+	// ForgetNode gives up a node that will not return: no deletion of a topic waits
+	// for it any more, and no process of its id is let into the cluster again.
+	ForgetNode(ctx context.Context, in *ForgetNodeRequest, opts ...grpc.CallOption) (*ForgetNodeResponse, error)
+	// ListTieredSegments returns the segments of a partition that are in cold
+	// storage, in the order of their offsets.
+	ListTieredSegments(ctx context.Context, in *ListTieredSegmentsRequest, opts ...grpc.CallOption) (*ListTieredSegmentsResponse, error)
 	// GetRaft returns role, term, leader and replication state of every Raft
 	// partition.
 	GetRaft(ctx context.Context, in *GetRaftRequest, opts ...grpc.CallOption) (*GetRaftResponse, error)
@@ -108,6 +120,36 @@ func (c *adminServiceClient) ResetOffsets(ctx context.Context, in *ResetOffsetsR
 	return out, nil
 }
 
+func (c *adminServiceClient) ListNodes(ctx context.Context, in *ListNodesRequest, opts ...grpc.CallOption) (*ListNodesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListNodesResponse)
+	err := c.cc.Invoke(ctx, AdminService_ListNodes_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) ForgetNode(ctx context.Context, in *ForgetNodeRequest, opts ...grpc.CallOption) (*ForgetNodeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ForgetNodeResponse)
+	err := c.cc.Invoke(ctx, AdminService_ForgetNode_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) ListTieredSegments(ctx context.Context, in *ListTieredSegmentsRequest, opts ...grpc.CallOption) (*ListTieredSegmentsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListTieredSegmentsResponse)
+	err := c.cc.Invoke(ctx, AdminService_ListTieredSegments_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *adminServiceClient) GetRaft(ctx context.Context, in *GetRaftRequest, opts ...grpc.CallOption) (*GetRaftResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetRaftResponse)
@@ -136,6 +178,15 @@ type AdminServiceServer interface {
 	DeleteProducer(context.Context, *DeleteProducerRequest) (*DeleteProducerResponse, error)
 	// ResetOffsets moves every group on a topic back to its first offset.
 	ResetOffsets(context.Context, *ResetOffsetsRequest) (*ResetOffsetsResponse, error)
+	// ListNodes returns the nodes of the cluster, and those that are away and have,
+	// or may have, replicas.
+	ListNodes(context.Context, *ListNodesRequest) (*ListNodesResponse, error)
+	// ForgetNode gives up a node that will not return: no deletion of a topic waits
+	// for it any more, and no process of its id is let into the cluster again.
+	ForgetNode(context.Context, *ForgetNodeRequest) (*ForgetNodeResponse, error)
+	// ListTieredSegments returns the segments of a partition that are in cold
+	// storage, in the order of their offsets.
+	ListTieredSegments(context.Context, *ListTieredSegmentsRequest) (*ListTieredSegmentsResponse, error)
 	// GetRaft returns role, term, leader and replication state of every Raft
 	// partition.
 	GetRaft(context.Context, *GetRaftRequest) (*GetRaftResponse, error)
@@ -163,6 +214,15 @@ func (UnimplementedAdminServiceServer) DeleteProducer(context.Context, *DeletePr
 }
 func (UnimplementedAdminServiceServer) ResetOffsets(context.Context, *ResetOffsetsRequest) (*ResetOffsetsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResetOffsets not implemented")
+}
+func (UnimplementedAdminServiceServer) ListNodes(context.Context, *ListNodesRequest) (*ListNodesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListNodes not implemented")
+}
+func (UnimplementedAdminServiceServer) ForgetNode(context.Context, *ForgetNodeRequest) (*ForgetNodeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ForgetNode not implemented")
+}
+func (UnimplementedAdminServiceServer) ListTieredSegments(context.Context, *ListTieredSegmentsRequest) (*ListTieredSegmentsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListTieredSegments not implemented")
 }
 func (UnimplementedAdminServiceServer) GetRaft(context.Context, *GetRaftRequest) (*GetRaftResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetRaft not implemented")
@@ -278,6 +338,60 @@ func _AdminService_ResetOffsets_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdminService_ListNodes_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListNodesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ListNodes(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ListNodes_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ListNodes(ctx, req.(*ListNodesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_ForgetNode_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ForgetNodeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ForgetNode(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ForgetNode_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ForgetNode(ctx, req.(*ForgetNodeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_ListTieredSegments_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListTieredSegmentsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ListTieredSegments(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ListTieredSegments_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ListTieredSegments(ctx, req.(*ListTieredSegmentsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _AdminService_GetRaft_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetRaftRequest)
 	if err := dec(in); err != nil {
@@ -322,6 +436,18 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ResetOffsets",
 			Handler:    _AdminService_ResetOffsets_Handler,
+		},
+		{
+			MethodName: "ListNodes",
+			Handler:    _AdminService_ListNodes_Handler,
+		},
+		{
+			MethodName: "ForgetNode",
+			Handler:    _AdminService_ForgetNode_Handler,
+		},
+		{
+			MethodName: "ListTieredSegments",
+			Handler:    _AdminService_ListTieredSegments_Handler,
 		},
 		{
 			MethodName: "GetRaft",

@@ -681,6 +681,185 @@ func (x *DeleteTopicResponse) GetRevision() int64 {
 	return 0
 }
 
+type ListNodesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListNodesRequest) Reset() {
+	*x = ListNodesRequest{}
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListNodesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListNodesRequest) ProtoMessage() {}
+
+func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
+func (*ListNodesRequest) Descriptor() ([]byte, []int) {
+	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{12}
+}
+
+type ListNodesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By id.
+	Nodes         []*ListNodesResponse_NodeState `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListNodesResponse) Reset() {
+	*x = ListNodesResponse{}
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListNodesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListNodesResponse) ProtoMessage() {}
+
+func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
+func (*ListNodesResponse) Descriptor() ([]byte, []int) {
+	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ListNodesResponse) GetNodes() []*ListNodesResponse_NodeState {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+type ForgetNodeRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	NodeId string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// Give up partitions of which it has the only replica.
+	Force         bool `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetNodeRequest) Reset() {
+	*x = ForgetNodeRequest{}
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetNodeRequest) ProtoMessage() {}
+
+func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetNodeRequest.ProtoReflect.Descriptor instead.
+func (*ForgetNodeRequest) Descriptor() ([]byte, []int) {
+	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ForgetNodeRequest) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *ForgetNodeRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+type ForgetNodeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names of topics of which partitions were given up.
+	LostTopics    []string `protobuf:"bytes,1,rep,name=lost_topics,json=lostTopics,proto3" json:"lost_topics,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetNodeResponse) Reset() {
+	*x = ForgetNodeResponse{}
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetNodeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetNodeResponse) ProtoMessage() {}
+
+func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetNodeResponse.ProtoReflect.Descriptor instead.
+func (*ForgetNodeResponse) Descriptor() ([]byte, []int) {
+	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ForgetNodeResponse) GetLostTopics() []string {
+	if x != nil {
+		return x.LostTopics
+	}
+	return nil
+}
+
 type WatchMetadataRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -689,7 +868,7 @@ type WatchMetadataRequest struct {
 
 func (x *WatchMetadataRequest) Reset() {
 	*x = WatchMetadataRequest{}
-	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[12]
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -701,7 +880,7 @@ func (x *WatchMetadataRequest) String() string {
 func (*WatchMetadataRequest) ProtoMessage() {}
 
 func (x *WatchMetadataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[12]
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -714,7 +893,7 @@ func (x *WatchMetadataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchMetadataRequest.ProtoReflect.Descriptor instead.
 func (*WatchMetadataRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{12}
+	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{16}
 }
 
 // WatchMetadataResponse is a change. The first response of a stream has
@@ -740,7 +919,7 @@ type WatchMetadataResponse struct {
 
 func (x *WatchMetadataResponse) Reset() {
 	*x = WatchMetadataResponse{}
-	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[13]
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -752,7 +931,7 @@ func (x *WatchMetadataResponse) String() string {
 func (*WatchMetadataResponse) ProtoMessage() {}
 
 func (x *WatchMetadataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[13]
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -765,7 +944,7 @@ func (x *WatchMetadataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchMetadataResponse.ProtoReflect.Descriptor instead.
 func (*WatchMetadataResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{13}
+	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *WatchMetadataResponse) GetSnapshot() bool {
@@ -841,7 +1020,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[14]
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -853,7 +1032,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[14]
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -866,7 +1045,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{14}
+	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Node) GetId() string {
@@ -918,7 +1097,7 @@ type TopicLeaders struct {
 
 func (x *TopicLeaders) Reset() {
 	*x = TopicLeaders{}
-	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[15]
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -930,7 +1109,7 @@ func (x *TopicLeaders) String() string {
 func (*TopicLeaders) ProtoMessage() {}
 
 func (x *TopicLeaders) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[15]
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -943,7 +1122,7 @@ func (x *TopicLeaders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopicLeaders.ProtoReflect.Descriptor instead.
 func (*TopicLeaders) Descriptor() ([]byte, []int) {
-	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{15}
+	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TopicLeaders) GetTopicId() []byte {
@@ -987,7 +1166,7 @@ type ShardOwner struct {
 
 func (x *ShardOwner) Reset() {
 	*x = ShardOwner{}
-	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[16]
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -999,7 +1178,7 @@ func (x *ShardOwner) String() string {
 func (*ShardOwner) ProtoMessage() {}
 
 func (x *ShardOwner) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[16]
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1012,7 +1191,7 @@ func (x *ShardOwner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardOwner.ProtoReflect.Descriptor instead.
 func (*ShardOwner) Descriptor() ([]byte, []int) {
-	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{16}
+	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ShardOwner) GetShard() int32 {
@@ -1055,7 +1234,7 @@ type CommittedOffset struct {
 
 func (x *CommittedOffset) Reset() {
 	*x = CommittedOffset{}
-	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[17]
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1067,7 +1246,7 @@ func (x *CommittedOffset) String() string {
 func (*CommittedOffset) ProtoMessage() {}
 
 func (x *CommittedOffset) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[17]
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1080,7 +1259,7 @@ func (x *CommittedOffset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommittedOffset.ProtoReflect.Descriptor instead.
 func (*CommittedOffset) Descriptor() ([]byte, []int) {
-	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{17}
+	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CommittedOffset) GetTopicId() []byte {
@@ -1148,7 +1327,7 @@ type CommitOffsetsRequest struct {
 
 func (x *CommitOffsetsRequest) Reset() {
 	*x = CommitOffsetsRequest{}
-	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[18]
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1160,7 +1339,7 @@ func (x *CommitOffsetsRequest) String() string {
 func (*CommitOffsetsRequest) ProtoMessage() {}
 
 func (x *CommitOffsetsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[18]
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1173,7 +1352,7 @@ func (x *CommitOffsetsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitOffsetsRequest.ProtoReflect.Descriptor instead.
 func (*CommitOffsetsRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{18}
+	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CommitOffsetsRequest) GetGroup() string {
@@ -1219,7 +1398,7 @@ type CommitOffsetsResponse struct {
 
 func (x *CommitOffsetsResponse) Reset() {
 	*x = CommitOffsetsResponse{}
-	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[19]
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1231,7 +1410,7 @@ func (x *CommitOffsetsResponse) String() string {
 func (*CommitOffsetsResponse) ProtoMessage() {}
 
 func (x *CommitOffsetsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[19]
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1244,7 +1423,7 @@ func (x *CommitOffsetsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitOffsetsResponse.ProtoReflect.Descriptor instead.
 func (*CommitOffsetsResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{19}
+	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{23}
 }
 
 type FetchOffsetsRequest struct {
@@ -1259,7 +1438,7 @@ type FetchOffsetsRequest struct {
 
 func (x *FetchOffsetsRequest) Reset() {
 	*x = FetchOffsetsRequest{}
-	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[20]
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1271,7 +1450,7 @@ func (x *FetchOffsetsRequest) String() string {
 func (*FetchOffsetsRequest) ProtoMessage() {}
 
 func (x *FetchOffsetsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[20]
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1284,7 +1463,7 @@ func (x *FetchOffsetsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchOffsetsRequest.ProtoReflect.Descriptor instead.
 func (*FetchOffsetsRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{20}
+	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FetchOffsetsRequest) GetGroup() string {
@@ -1317,7 +1496,7 @@ type FetchOffsetsResponse struct {
 
 func (x *FetchOffsetsResponse) Reset() {
 	*x = FetchOffsetsResponse{}
-	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[21]
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1329,7 +1508,7 @@ func (x *FetchOffsetsResponse) String() string {
 func (*FetchOffsetsResponse) ProtoMessage() {}
 
 func (x *FetchOffsetsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[21]
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1342,7 +1521,7 @@ func (x *FetchOffsetsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchOffsetsResponse.ProtoReflect.Descriptor instead.
 func (*FetchOffsetsResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{21}
+	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FetchOffsetsResponse) GetOffsets() []*CommittedOffset {
@@ -1360,7 +1539,7 @@ type ListOffsetsRequest struct {
 
 func (x *ListOffsetsRequest) Reset() {
 	*x = ListOffsetsRequest{}
-	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[22]
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1372,7 +1551,7 @@ func (x *ListOffsetsRequest) String() string {
 func (*ListOffsetsRequest) ProtoMessage() {}
 
 func (x *ListOffsetsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[22]
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1385,7 +1564,7 @@ func (x *ListOffsetsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOffsetsRequest.ProtoReflect.Descriptor instead.
 func (*ListOffsetsRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{22}
+	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{26}
 }
 
 type ListOffsetsResponse struct {
@@ -1397,7 +1576,7 @@ type ListOffsetsResponse struct {
 
 func (x *ListOffsetsResponse) Reset() {
 	*x = ListOffsetsResponse{}
-	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[23]
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1409,7 +1588,7 @@ func (x *ListOffsetsResponse) String() string {
 func (*ListOffsetsResponse) ProtoMessage() {}
 
 func (x *ListOffsetsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[23]
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1422,7 +1601,7 @@ func (x *ListOffsetsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOffsetsResponse.ProtoReflect.Descriptor instead.
 func (*ListOffsetsResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{23}
+	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListOffsetsResponse) GetGroups() []*ListOffsetsResponse_GroupOffsets {
@@ -1430,6 +1609,88 @@ func (x *ListOffsetsResponse) GetGroups() []*ListOffsetsResponse_GroupOffsets {
 		return x.Groups
 	}
 	return nil
+}
+
+// NodeState is a node with what etcd says it holds.
+type ListNodesResponse_NodeState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of a node that is not there only the id.
+	Node *Node `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// It has a lease.
+	Live bool `protobuf:"varint,2,opt,name=live,proto3" json:"live,omitempty"`
+	// It was given up.
+	Forgotten bool `protobuf:"varint,3,opt,name=forgotten,proto3" json:"forgotten,omitempty"`
+	// Replicas of topics that there are.
+	Replicas int64 `protobuf:"varint,4,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	// Deleted topics whose replicas it has not removed yet.
+	DeletingTopics int64 `protobuf:"varint,5,opt,name=deleting_topics,json=deletingTopics,proto3" json:"deleting_topics,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ListNodesResponse_NodeState) Reset() {
+	*x = ListNodesResponse_NodeState{}
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListNodesResponse_NodeState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListNodesResponse_NodeState) ProtoMessage() {}
+
+func (x *ListNodesResponse_NodeState) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListNodesResponse_NodeState.ProtoReflect.Descriptor instead.
+func (*ListNodesResponse_NodeState) Descriptor() ([]byte, []int) {
+	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{13, 0}
+}
+
+func (x *ListNodesResponse_NodeState) GetNode() *Node {
+	if x != nil {
+		return x.Node
+	}
+	return nil
+}
+
+func (x *ListNodesResponse_NodeState) GetLive() bool {
+	if x != nil {
+		return x.Live
+	}
+	return false
+}
+
+func (x *ListNodesResponse_NodeState) GetForgotten() bool {
+	if x != nil {
+		return x.Forgotten
+	}
+	return false
+}
+
+func (x *ListNodesResponse_NodeState) GetReplicas() int64 {
+	if x != nil {
+		return x.Replicas
+	}
+	return 0
+}
+
+func (x *ListNodesResponse_NodeState) GetDeletingTopics() int64 {
+	if x != nil {
+		return x.DeletingTopics
+	}
+	return 0
 }
 
 // GroupOffsets are the offsets of one group.
@@ -1445,7 +1706,7 @@ type ListOffsetsResponse_GroupOffsets struct {
 
 func (x *ListOffsetsResponse_GroupOffsets) Reset() {
 	*x = ListOffsetsResponse_GroupOffsets{}
-	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[28]
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1457,7 +1718,7 @@ func (x *ListOffsetsResponse_GroupOffsets) String() string {
 func (*ListOffsetsResponse_GroupOffsets) ProtoMessage() {}
 
 func (x *ListOffsetsResponse_GroupOffsets) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[28]
+	mi := &file_sluice_coordinator_v1_coordinator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1470,7 +1731,7 @@ func (x *ListOffsetsResponse_GroupOffsets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOffsetsResponse_GroupOffsets.ProtoReflect.Descriptor instead.
 func (*ListOffsetsResponse_GroupOffsets) Descriptor() ([]byte, []int) {
-	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{23, 0}
+	return file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{27, 0}
 }
 
 func (x *ListOffsetsResponse_GroupOffsets) GetGroup() string {
@@ -1552,7 +1813,22 @@ const file_sluice_coordinator_v1_coordinator_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"e\n" +
 	"\x13DeleteTopicResponse\x122\n" +
 	"\x05topic\x18\x01 \x01(\v2\x1c.sluice.coordinator.v1.TopicR\x05topic\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x03R\brevision\"\x16\n" +
+	"\brevision\x18\x02 \x01(\x03R\brevision\"\x12\n" +
+	"\x10ListNodesRequest\"\x93\x02\n" +
+	"\x11ListNodesResponse\x12H\n" +
+	"\x05nodes\x18\x01 \x03(\v22.sluice.coordinator.v1.ListNodesResponse.NodeStateR\x05nodes\x1a\xb3\x01\n" +
+	"\tNodeState\x12/\n" +
+	"\x04node\x18\x01 \x01(\v2\x1b.sluice.coordinator.v1.NodeR\x04node\x12\x12\n" +
+	"\x04live\x18\x02 \x01(\bR\x04live\x12\x1c\n" +
+	"\tforgotten\x18\x03 \x01(\bR\tforgotten\x12\x1a\n" +
+	"\breplicas\x18\x04 \x01(\x03R\breplicas\x12'\n" +
+	"\x0fdeleting_topics\x18\x05 \x01(\x03R\x0edeletingTopics\"B\n" +
+	"\x11ForgetNodeRequest\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x14\n" +
+	"\x05force\x18\x02 \x01(\bR\x05force\"5\n" +
+	"\x12ForgetNodeResponse\x12\x1f\n" +
+	"\vlost_topics\x18\x01 \x03(\tR\n" +
+	"lostTopics\"\x16\n" +
 	"\x14WatchMetadataRequest\"\x83\x03\n" +
 	"\x15WatchMetadataResponse\x12\x1a\n" +
 	"\bsnapshot\x18\x01 \x01(\bR\bsnapshot\x12\x1a\n" +
@@ -1614,14 +1890,17 @@ const file_sluice_coordinator_v1_coordinator_proto_rawDesc = "" +
 	"\fGroupOffsets\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12@\n" +
 	"\aoffsets\x18\x02 \x03(\v2&.sluice.coordinator.v1.CommittedOffsetR\aoffsets\x12\x14\n" +
-	"\x05owner\x18\x03 \x01(\tR\x05owner2\x92\x05\n" +
+	"\x05owner\x18\x03 \x01(\tR\x05owner2\xd5\x06\n" +
 	"\x0fMetadataService\x12d\n" +
 	"\vCreateTopic\x12).sluice.coordinator.v1.CreateTopicRequest\x1a*.sluice.coordinator.v1.CreateTopicResponse\x12a\n" +
 	"\n" +
 	"ListTopics\x12(.sluice.coordinator.v1.ListTopicsRequest\x1a).sluice.coordinator.v1.ListTopicsResponse\x12j\n" +
 	"\rDescribeTopic\x12+.sluice.coordinator.v1.DescribeTopicRequest\x1a,.sluice.coordinator.v1.DescribeTopicResponse\x12v\n" +
 	"\x11UpdateTopicConfig\x12/.sluice.coordinator.v1.UpdateTopicConfigRequest\x1a0.sluice.coordinator.v1.UpdateTopicConfigResponse\x12d\n" +
-	"\vDeleteTopic\x12).sluice.coordinator.v1.DeleteTopicRequest\x1a*.sluice.coordinator.v1.DeleteTopicResponse\x12l\n" +
+	"\vDeleteTopic\x12).sluice.coordinator.v1.DeleteTopicRequest\x1a*.sluice.coordinator.v1.DeleteTopicResponse\x12^\n" +
+	"\tListNodes\x12'.sluice.coordinator.v1.ListNodesRequest\x1a(.sluice.coordinator.v1.ListNodesResponse\x12a\n" +
+	"\n" +
+	"ForgetNode\x12(.sluice.coordinator.v1.ForgetNodeRequest\x1a).sluice.coordinator.v1.ForgetNodeResponse\x12l\n" +
 	"\rWatchMetadata\x12+.sluice.coordinator.v1.WatchMetadataRequest\x1a,.sluice.coordinator.v1.WatchMetadataResponse0\x012\xca\x02\n" +
 	"\rOffsetService\x12j\n" +
 	"\rCommitOffsets\x12+.sluice.coordinator.v1.CommitOffsetsRequest\x1a,.sluice.coordinator.v1.CommitOffsetsResponse\x12g\n" +
@@ -1641,7 +1920,7 @@ func file_sluice_coordinator_v1_coordinator_proto_rawDescGZIP() []byte {
 	return file_sluice_coordinator_v1_coordinator_proto_rawDescData
 }
 
-var file_sluice_coordinator_v1_coordinator_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_sluice_coordinator_v1_coordinator_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_sluice_coordinator_v1_coordinator_proto_goTypes = []any{
 	(*Topic)(nil),                            // 0: sluice.coordinator.v1.Topic
 	(*Assignment)(nil),                       // 1: sluice.coordinator.v1.Assignment
@@ -1655,69 +1934,80 @@ var file_sluice_coordinator_v1_coordinator_proto_goTypes = []any{
 	(*UpdateTopicConfigResponse)(nil),        // 9: sluice.coordinator.v1.UpdateTopicConfigResponse
 	(*DeleteTopicRequest)(nil),               // 10: sluice.coordinator.v1.DeleteTopicRequest
 	(*DeleteTopicResponse)(nil),              // 11: sluice.coordinator.v1.DeleteTopicResponse
-	(*WatchMetadataRequest)(nil),             // 12: sluice.coordinator.v1.WatchMetadataRequest
-	(*WatchMetadataResponse)(nil),            // 13: sluice.coordinator.v1.WatchMetadataResponse
-	(*Node)(nil),                             // 14: sluice.coordinator.v1.Node
-	(*TopicLeaders)(nil),                     // 15: sluice.coordinator.v1.TopicLeaders
-	(*ShardOwner)(nil),                       // 16: sluice.coordinator.v1.ShardOwner
-	(*CommittedOffset)(nil),                  // 17: sluice.coordinator.v1.CommittedOffset
-	(*CommitOffsetsRequest)(nil),             // 18: sluice.coordinator.v1.CommitOffsetsRequest
-	(*CommitOffsetsResponse)(nil),            // 19: sluice.coordinator.v1.CommitOffsetsResponse
-	(*FetchOffsetsRequest)(nil),              // 20: sluice.coordinator.v1.FetchOffsetsRequest
-	(*FetchOffsetsResponse)(nil),             // 21: sluice.coordinator.v1.FetchOffsetsResponse
-	(*ListOffsetsRequest)(nil),               // 22: sluice.coordinator.v1.ListOffsetsRequest
-	(*ListOffsetsResponse)(nil),              // 23: sluice.coordinator.v1.ListOffsetsResponse
-	nil,                                      // 24: sluice.coordinator.v1.Topic.ConfigEntry
-	nil,                                      // 25: sluice.coordinator.v1.CreateTopicRequest.ConfigEntry
-	nil,                                      // 26: sluice.coordinator.v1.UpdateTopicConfigRequest.SetEntry
-	nil,                                      // 27: sluice.coordinator.v1.Node.DoorsEntry
-	(*ListOffsetsResponse_GroupOffsets)(nil), // 28: sluice.coordinator.v1.ListOffsetsResponse.GroupOffsets
-	(*Caller)(nil),                           // 29: sluice.coordinator.v1.Caller
+	(*ListNodesRequest)(nil),                 // 12: sluice.coordinator.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),                // 13: sluice.coordinator.v1.ListNodesResponse
+	(*ForgetNodeRequest)(nil),                // 14: sluice.coordinator.v1.ForgetNodeRequest
+	(*ForgetNodeResponse)(nil),               // 15: sluice.coordinator.v1.ForgetNodeResponse
+	(*WatchMetadataRequest)(nil),             // 16: sluice.coordinator.v1.WatchMetadataRequest
+	(*WatchMetadataResponse)(nil),            // 17: sluice.coordinator.v1.WatchMetadataResponse
+	(*Node)(nil),                             // 18: sluice.coordinator.v1.Node
+	(*TopicLeaders)(nil),                     // 19: sluice.coordinator.v1.TopicLeaders
+	(*ShardOwner)(nil),                       // 20: sluice.coordinator.v1.ShardOwner
+	(*CommittedOffset)(nil),                  // 21: sluice.coordinator.v1.CommittedOffset
+	(*CommitOffsetsRequest)(nil),             // 22: sluice.coordinator.v1.CommitOffsetsRequest
+	(*CommitOffsetsResponse)(nil),            // 23: sluice.coordinator.v1.CommitOffsetsResponse
+	(*FetchOffsetsRequest)(nil),              // 24: sluice.coordinator.v1.FetchOffsetsRequest
+	(*FetchOffsetsResponse)(nil),             // 25: sluice.coordinator.v1.FetchOffsetsResponse
+	(*ListOffsetsRequest)(nil),               // 26: sluice.coordinator.v1.ListOffsetsRequest
+	(*ListOffsetsResponse)(nil),              // 27: sluice.coordinator.v1.ListOffsetsResponse
+	nil,                                      // 28: sluice.coordinator.v1.Topic.ConfigEntry
+	nil,                                      // 29: sluice.coordinator.v1.CreateTopicRequest.ConfigEntry
+	nil,                                      // 30: sluice.coordinator.v1.UpdateTopicConfigRequest.SetEntry
+	(*ListNodesResponse_NodeState)(nil),      // 31: sluice.coordinator.v1.ListNodesResponse.NodeState
+	nil,                                      // 32: sluice.coordinator.v1.Node.DoorsEntry
+	(*ListOffsetsResponse_GroupOffsets)(nil), // 33: sluice.coordinator.v1.ListOffsetsResponse.GroupOffsets
+	(*Caller)(nil),                           // 34: sluice.coordinator.v1.Caller
 }
 var file_sluice_coordinator_v1_coordinator_proto_depIdxs = []int32{
-	24, // 0: sluice.coordinator.v1.Topic.config:type_name -> sluice.coordinator.v1.Topic.ConfigEntry
+	28, // 0: sluice.coordinator.v1.Topic.config:type_name -> sluice.coordinator.v1.Topic.ConfigEntry
 	1,  // 1: sluice.coordinator.v1.Topic.partitions:type_name -> sluice.coordinator.v1.Assignment
-	25, // 2: sluice.coordinator.v1.CreateTopicRequest.config:type_name -> sluice.coordinator.v1.CreateTopicRequest.ConfigEntry
+	29, // 2: sluice.coordinator.v1.CreateTopicRequest.config:type_name -> sluice.coordinator.v1.CreateTopicRequest.ConfigEntry
 	0,  // 3: sluice.coordinator.v1.CreateTopicResponse.topic:type_name -> sluice.coordinator.v1.Topic
 	0,  // 4: sluice.coordinator.v1.ListTopicsResponse.topics:type_name -> sluice.coordinator.v1.Topic
 	0,  // 5: sluice.coordinator.v1.DescribeTopicResponse.topic:type_name -> sluice.coordinator.v1.Topic
-	26, // 6: sluice.coordinator.v1.UpdateTopicConfigRequest.set:type_name -> sluice.coordinator.v1.UpdateTopicConfigRequest.SetEntry
+	30, // 6: sluice.coordinator.v1.UpdateTopicConfigRequest.set:type_name -> sluice.coordinator.v1.UpdateTopicConfigRequest.SetEntry
 	0,  // 7: sluice.coordinator.v1.UpdateTopicConfigResponse.topic:type_name -> sluice.coordinator.v1.Topic
 	0,  // 8: sluice.coordinator.v1.DeleteTopicResponse.topic:type_name -> sluice.coordinator.v1.Topic
-	0,  // 9: sluice.coordinator.v1.WatchMetadataResponse.topics:type_name -> sluice.coordinator.v1.Topic
-	14, // 10: sluice.coordinator.v1.WatchMetadataResponse.nodes:type_name -> sluice.coordinator.v1.Node
-	15, // 11: sluice.coordinator.v1.WatchMetadataResponse.leaders:type_name -> sluice.coordinator.v1.TopicLeaders
-	16, // 12: sluice.coordinator.v1.WatchMetadataResponse.shards:type_name -> sluice.coordinator.v1.ShardOwner
-	27, // 13: sluice.coordinator.v1.Node.doors:type_name -> sluice.coordinator.v1.Node.DoorsEntry
-	17, // 14: sluice.coordinator.v1.CommitOffsetsRequest.offsets:type_name -> sluice.coordinator.v1.CommittedOffset
-	29, // 15: sluice.coordinator.v1.CommitOffsetsRequest.caller:type_name -> sluice.coordinator.v1.Caller
-	29, // 16: sluice.coordinator.v1.FetchOffsetsRequest.caller:type_name -> sluice.coordinator.v1.Caller
-	17, // 17: sluice.coordinator.v1.FetchOffsetsResponse.offsets:type_name -> sluice.coordinator.v1.CommittedOffset
-	28, // 18: sluice.coordinator.v1.ListOffsetsResponse.groups:type_name -> sluice.coordinator.v1.ListOffsetsResponse.GroupOffsets
-	17, // 19: sluice.coordinator.v1.ListOffsetsResponse.GroupOffsets.offsets:type_name -> sluice.coordinator.v1.CommittedOffset
-	2,  // 20: sluice.coordinator.v1.MetadataService.CreateTopic:input_type -> sluice.coordinator.v1.CreateTopicRequest
-	4,  // 21: sluice.coordinator.v1.MetadataService.ListTopics:input_type -> sluice.coordinator.v1.ListTopicsRequest
-	6,  // 22: sluice.coordinator.v1.MetadataService.DescribeTopic:input_type -> sluice.coordinator.v1.DescribeTopicRequest
-	8,  // 23: sluice.coordinator.v1.MetadataService.UpdateTopicConfig:input_type -> sluice.coordinator.v1.UpdateTopicConfigRequest
-	10, // 24: sluice.coordinator.v1.MetadataService.DeleteTopic:input_type -> sluice.coordinator.v1.DeleteTopicRequest
-	12, // 25: sluice.coordinator.v1.MetadataService.WatchMetadata:input_type -> sluice.coordinator.v1.WatchMetadataRequest
-	18, // 26: sluice.coordinator.v1.OffsetService.CommitOffsets:input_type -> sluice.coordinator.v1.CommitOffsetsRequest
-	20, // 27: sluice.coordinator.v1.OffsetService.FetchOffsets:input_type -> sluice.coordinator.v1.FetchOffsetsRequest
-	22, // 28: sluice.coordinator.v1.OffsetService.ListOffsets:input_type -> sluice.coordinator.v1.ListOffsetsRequest
-	3,  // 29: sluice.coordinator.v1.MetadataService.CreateTopic:output_type -> sluice.coordinator.v1.CreateTopicResponse
-	5,  // 30: sluice.coordinator.v1.MetadataService.ListTopics:output_type -> sluice.coordinator.v1.ListTopicsResponse
-	7,  // 31: sluice.coordinator.v1.MetadataService.DescribeTopic:output_type -> sluice.coordinator.v1.DescribeTopicResponse
-	9,  // 32: sluice.coordinator.v1.MetadataService.UpdateTopicConfig:output_type -> sluice.coordinator.v1.UpdateTopicConfigResponse
-	11, // 33: sluice.coordinator.v1.MetadataService.DeleteTopic:output_type -> sluice.coordinator.v1.DeleteTopicResponse
-	13, // 34: sluice.coordinator.v1.MetadataService.WatchMetadata:output_type -> sluice.coordinator.v1.WatchMetadataResponse
-	19, // 35: sluice.coordinator.v1.OffsetService.CommitOffsets:output_type -> sluice.coordinator.v1.CommitOffsetsResponse
-	21, // 36: sluice.coordinator.v1.OffsetService.FetchOffsets:output_type -> sluice.coordinator.v1.FetchOffsetsResponse
-	23, // 37: sluice.coordinator.v1.OffsetService.ListOffsets:output_type -> sluice.coordinator.v1.ListOffsetsResponse
-	29, // [29:38] is the sub-list for method output_type
-	20, // [20:29] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	31, // 9: sluice.coordinator.v1.ListNodesResponse.nodes:type_name -> sluice.coordinator.v1.ListNodesResponse.NodeState
+	0,  // 10: sluice.coordinator.v1.WatchMetadataResponse.topics:type_name -> sluice.coordinator.v1.Topic
+	18, // 11: sluice.coordinator.v1.WatchMetadataResponse.nodes:type_name -> sluice.coordinator.v1.Node
+	19, // 12: sluice.coordinator.v1.WatchMetadataResponse.leaders:type_name -> sluice.coordinator.v1.TopicLeaders
+	20, // 13: sluice.coordinator.v1.WatchMetadataResponse.shards:type_name -> sluice.coordinator.v1.ShardOwner
+	32, // 14: sluice.coordinator.v1.Node.doors:type_name -> sluice.coordinator.v1.Node.DoorsEntry
+	21, // 15: sluice.coordinator.v1.CommitOffsetsRequest.offsets:type_name -> sluice.coordinator.v1.CommittedOffset
+	34, // 16: sluice.coordinator.v1.CommitOffsetsRequest.caller:type_name -> sluice.coordinator.v1.Caller
+	34, // 17: sluice.coordinator.v1.FetchOffsetsRequest.caller:type_name -> sluice.coordinator.v1.Caller
+	21, // 18: sluice.coordinator.v1.FetchOffsetsResponse.offsets:type_name -> sluice.coordinator.v1.CommittedOffset
+	33, // 19: sluice.coordinator.v1.ListOffsetsResponse.groups:type_name -> sluice.coordinator.v1.ListOffsetsResponse.GroupOffsets
+	18, // 20: sluice.coordinator.v1.ListNodesResponse.NodeState.node:type_name -> sluice.coordinator.v1.Node
+	21, // 21: sluice.coordinator.v1.ListOffsetsResponse.GroupOffsets.offsets:type_name -> sluice.coordinator.v1.CommittedOffset
+	2,  // 22: sluice.coordinator.v1.MetadataService.CreateTopic:input_type -> sluice.coordinator.v1.CreateTopicRequest
+	4,  // 23: sluice.coordinator.v1.MetadataService.ListTopics:input_type -> sluice.coordinator.v1.ListTopicsRequest
+	6,  // 24: sluice.coordinator.v1.MetadataService.DescribeTopic:input_type -> sluice.coordinator.v1.DescribeTopicRequest
+	8,  // 25: sluice.coordinator.v1.MetadataService.UpdateTopicConfig:input_type -> sluice.coordinator.v1.UpdateTopicConfigRequest
+	10, // 26: sluice.coordinator.v1.MetadataService.DeleteTopic:input_type -> sluice.coordinator.v1.DeleteTopicRequest
+	12, // 27: sluice.coordinator.v1.MetadataService.ListNodes:input_type -> sluice.coordinator.v1.ListNodesRequest
+	14, // 28: sluice.coordinator.v1.MetadataService.ForgetNode:input_type -> sluice.coordinator.v1.ForgetNodeRequest
+	16, // 29: sluice.coordinator.v1.MetadataService.WatchMetadata:input_type -> sluice.coordinator.v1.WatchMetadataRequest
+	22, // 30: sluice.coordinator.v1.OffsetService.CommitOffsets:input_type -> sluice.coordinator.v1.CommitOffsetsRequest
+	24, // 31: sluice.coordinator.v1.OffsetService.FetchOffsets:input_type -> sluice.coordinator.v1.FetchOffsetsRequest
+	26, // 32: sluice.coordinator.v1.OffsetService.ListOffsets:input_type -> sluice.coordinator.v1.ListOffsetsRequest
+	3,  // 33: sluice.coordinator.v1.MetadataService.CreateTopic:output_type -> sluice.coordinator.v1.CreateTopicResponse
+	5,  // 34: sluice.coordinator.v1.MetadataService.ListTopics:output_type -> sluice.coordinator.v1.ListTopicsResponse
+	7,  // 35: sluice.coordinator.v1.MetadataService.DescribeTopic:output_type -> sluice.coordinator.v1.DescribeTopicResponse
+	9,  // 36: sluice.coordinator.v1.MetadataService.UpdateTopicConfig:output_type -> sluice.coordinator.v1.UpdateTopicConfigResponse
+	11, // 37: sluice.coordinator.v1.MetadataService.DeleteTopic:output_type -> sluice.coordinator.v1.DeleteTopicResponse
+	13, // 38: sluice.coordinator.v1.MetadataService.ListNodes:output_type -> sluice.coordinator.v1.ListNodesResponse
+	15, // 39: sluice.coordinator.v1.MetadataService.ForgetNode:output_type -> sluice.coordinator.v1.ForgetNodeResponse
+	17, // 40: sluice.coordinator.v1.MetadataService.WatchMetadata:output_type -> sluice.coordinator.v1.WatchMetadataResponse
+	23, // 41: sluice.coordinator.v1.OffsetService.CommitOffsets:output_type -> sluice.coordinator.v1.CommitOffsetsResponse
+	25, // 42: sluice.coordinator.v1.OffsetService.FetchOffsets:output_type -> sluice.coordinator.v1.FetchOffsetsResponse
+	27, // 43: sluice.coordinator.v1.OffsetService.ListOffsets:output_type -> sluice.coordinator.v1.ListOffsetsResponse
+	33, // [33:44] is the sub-list for method output_type
+	22, // [22:33] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_sluice_coordinator_v1_coordinator_proto_init() }
@@ -1732,7 +2022,7 @@ func file_sluice_coordinator_v1_coordinator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_coordinator_v1_coordinator_proto_rawDesc), len(file_sluice_coordinator_v1_coordinator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

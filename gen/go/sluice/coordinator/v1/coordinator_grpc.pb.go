@@ -24,6 +24,8 @@ const (
 	MetadataService_DescribeTopic_FullMethodName     = "/sluice.coordinator.v1.MetadataService/DescribeTopic"
 	MetadataService_UpdateTopicConfig_FullMethodName = "/sluice.coordinator.v1.MetadataService/UpdateTopicConfig"
 	MetadataService_DeleteTopic_FullMethodName       = "/sluice.coordinator.v1.MetadataService/DeleteTopic"
+	MetadataService_ListNodes_FullMethodName         = "/sluice.coordinator.v1.MetadataService/ListNodes"
+	MetadataService_ForgetNode_FullMethodName        = "/sluice.coordinator.v1.MetadataService/ForgetNode"
 	MetadataService_WatchMetadata_FullMethodName     = "/sluice.coordinator.v1.MetadataService/WatchMetadata"
 )
 
@@ -48,6 +50,14 @@ type MetadataServiceClient interface {
 	// DeleteTopic deletes a topic and its replicas. A topic of the same name that
 	// is made later has another id.
 	DeleteTopic(ctx context.Context, in *DeleteTopicRequest, opts ...grpc.CallOption) (*DeleteTopicResponse, error)
+	// ListNodes returns the nodes that are there, and those that are not and have,
+	// or may have, replicas.
+	ListNodes(ctx context.Context, in *ListNodesRequest, opts ...grpc.CallOption) (*ListNodesResponse, error)
+	// ForgetNode gives up a node that will not return: no deletion waits for it any
+	// more, and no process of its id is let in again. Forgetting what is forgotten
+	// changes nothing. NOT_FOUND; ABORTED while the node has a lease, and while it
+	// has the only replica of a partition, unless that is given up, too.
+	ForgetNode(ctx context.Context, in *ForgetNodeRequest, opts ...grpc.CallOption) (*ForgetNodeResponse, error)
 	// WatchMetadata sends the whole picture, then each change of it.
 	WatchMetadata(ctx context.Context, in *WatchMetadataRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchMetadataResponse], error)
 }
@@ -110,6 +120,26 @@ func (c *metadataServiceClient) DeleteTopic(ctx context.Context, in *DeleteTopic
 	return out, nil
 }
 
+func (c *metadataServiceClient) ListNodes(ctx context.Context, in *ListNodesRequest, opts ...grpc.CallOption) (*ListNodesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListNodesResponse)
+	err := c.cc.Invoke(ctx, MetadataService_ListNodes_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *metadataServiceClient) ForgetNode(ctx context.Context, in *ForgetNodeRequest, opts ...grpc.CallOption) (*ForgetNodeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ForgetNodeResponse)
+	err := c.cc.Invoke(ctx, MetadataService_ForgetNode_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *metadataServiceClient) WatchMetadata(ctx context.Context, in *WatchMetadataRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchMetadataResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &MetadataService_ServiceDesc.Streams[0], MetadataService_WatchMetadata_FullMethodName, cOpts...)
@@ -150,6 +180,14 @@ type MetadataServiceServer interface {
 	// DeleteTopic deletes a topic and its replicas. A topic of the same name that
 	// is made later has another id.
 	DeleteTopic(context.Context, *DeleteTopicRequest) (*DeleteTopicResponse, error)
+	// ListNodes returns the nodes that are there, and those that are not and have,
+	// or may have, replicas.
+	ListNodes(context.Context, *ListNodesRequest) (*ListNodesResponse, error)
+	// ForgetNode gives up a node that will not return: no deletion waits for it any
+	// more, and no process of its id is let in again. Forgetting what is forgotten
+	// changes nothing. NOT_FOUND; ABORTED while the node has a lease, and while it
+	// has the only replica of a partition, unless that is given up, too.
+	ForgetNode(context.Context, *ForgetNodeRequest) (*ForgetNodeResponse, error)
 	// WatchMetadata sends the whole picture, then each change of it.
 	WatchMetadata(*WatchMetadataRequest, grpc.ServerStreamingServer[WatchMetadataResponse]) error
 	mustEmbedUnimplementedMetadataServiceServer()
@@ -176,6 +214,12 @@ func (UnimplementedMetadataServiceServer) UpdateTopicConfig(context.Context, *Up
 }
 func (UnimplementedMetadataServiceServer) DeleteTopic(context.Context, *DeleteTopicRequest) (*DeleteTopicResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteTopic not implemented")
+}
+func (UnimplementedMetadataServiceServer) ListNodes(context.Context, *ListNodesRequest) (*ListNodesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListNodes not implemented")
+}
+func (UnimplementedMetadataServiceServer) ForgetNode(context.Context, *ForgetNodeRequest) (*ForgetNodeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ForgetNode not implemented")
 }
 func (UnimplementedMetadataServiceServer) WatchMetadata(*WatchMetadataRequest, grpc.ServerStreamingServer[WatchMetadataResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchMetadata not implemented")
@@ -291,6 +335,42 @@ func _MetadataService_DeleteTopic_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MetadataService_ListNodes_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListNodesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MetadataServiceServer).ListNodes(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MetadataService_ListNodes_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MetadataServiceServer).ListNodes(ctx, req.(*ListNodesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MetadataService_ForgetNode_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ForgetNodeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MetadataServiceServer).ForgetNode(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MetadataService_ForgetNode_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MetadataServiceServer).ForgetNode(ctx, req.(*ForgetNodeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _MetadataService_WatchMetadata_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(WatchMetadataRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -328,6 +408,14 @@ var MetadataService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeleteTopic",
 			Handler:    _MetadataService_DeleteTopic_Handler,
+		},
+		{
+			MethodName: "ListNodes",
+			Handler:    _MetadataService_ListNodes_Handler,
+		},
+		{
+			MethodName: "ForgetNode",
+			Handler:    _MetadataService_ForgetNode_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -214,6 +214,52 @@ func (x *NodeRow) GetIncarnation() []byte {
 	return nil
 }
 
+// ForgottenNodeRow is a node that was given up, in etcd, under
+// /sluice/forgotten/<id>. No process registers under the id again.
+type ForgottenNodeRow struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ForgottenAtMs int64                  `protobuf:"varint,1,opt,name=forgotten_at_ms,json=forgottenAtMs,proto3" json:"forgotten_at_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgottenNodeRow) Reset() {
+	*x = ForgottenNodeRow{}
+	mi := &file_sluice_persist_v1_metadata_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgottenNodeRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgottenNodeRow) ProtoMessage() {}
+
+func (x *ForgottenNodeRow) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_persist_v1_metadata_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgottenNodeRow.ProtoReflect.Descriptor instead.
+func (*ForgottenNodeRow) Descriptor() ([]byte, []int) {
+	return file_sluice_persist_v1_metadata_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ForgottenNodeRow) GetForgottenAtMs() int64 {
+	if x != nil {
+		return x.ForgottenAtMs
+	}
+	return 0
+}
+
 // ShardRow is the owner of a shard in etcd, under /sluice/shards/<number>,
 // bound to the owner's lease. Its epoch is the row's create revision.
 type ShardRow struct {
@@ -225,7 +271,7 @@ type ShardRow struct {
 
 func (x *ShardRow) Reset() {
 	*x = ShardRow{}
-	mi := &file_sluice_persist_v1_metadata_proto_msgTypes[2]
+	mi := &file_sluice_persist_v1_metadata_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -237,7 +283,7 @@ func (x *ShardRow) String() string {
 func (*ShardRow) ProtoMessage() {}
 
 func (x *ShardRow) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_metadata_proto_msgTypes[2]
+	mi := &file_sluice_persist_v1_metadata_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -250,7 +296,7 @@ func (x *ShardRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardRow.ProtoReflect.Descriptor instead.
 func (*ShardRow) Descriptor() ([]byte, []int) {
-	return file_sluice_persist_v1_metadata_proto_rawDescGZIP(), []int{2}
+	return file_sluice_persist_v1_metadata_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ShardRow) GetNode() string {
@@ -275,7 +321,7 @@ type ClusterRow struct {
 
 func (x *ClusterRow) Reset() {
 	*x = ClusterRow{}
-	mi := &file_sluice_persist_v1_metadata_proto_msgTypes[3]
+	mi := &file_sluice_persist_v1_metadata_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -287,7 +333,7 @@ func (x *ClusterRow) String() string {
 func (*ClusterRow) ProtoMessage() {}
 
 func (x *ClusterRow) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_metadata_proto_msgTypes[3]
+	mi := &file_sluice_persist_v1_metadata_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -300,7 +346,7 @@ func (x *ClusterRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterRow.ProtoReflect.Descriptor instead.
 func (*ClusterRow) Descriptor() ([]byte, []int) {
-	return file_sluice_persist_v1_metadata_proto_rawDescGZIP(), []int{3}
+	return file_sluice_persist_v1_metadata_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ClusterRow) GetId() []byte {
@@ -331,7 +377,7 @@ type TopicRow_PartitionRow struct {
 
 func (x *TopicRow_PartitionRow) Reset() {
 	*x = TopicRow_PartitionRow{}
-	mi := &file_sluice_persist_v1_metadata_proto_msgTypes[5]
+	mi := &file_sluice_persist_v1_metadata_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -343,7 +389,7 @@ func (x *TopicRow_PartitionRow) String() string {
 func (*TopicRow_PartitionRow) ProtoMessage() {}
 
 func (x *TopicRow_PartitionRow) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_metadata_proto_msgTypes[5]
+	mi := &file_sluice_persist_v1_metadata_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -414,7 +460,9 @@ const file_sluice_persist_v1_metadata_proto_rawDesc = "" +
 	"\n" +
 	"DoorsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x1e\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\":\n" +
+	"\x10ForgottenNodeRow\x12&\n" +
+	"\x0fforgotten_at_ms\x18\x01 \x01(\x03R\rforgottenAtMs\"\x1e\n" +
 	"\bShardRow\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\"C\n" +
 	"\n" +
@@ -435,20 +483,21 @@ func file_sluice_persist_v1_metadata_proto_rawDescGZIP() []byte {
 	return file_sluice_persist_v1_metadata_proto_rawDescData
 }
 
-var file_sluice_persist_v1_metadata_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_sluice_persist_v1_metadata_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_sluice_persist_v1_metadata_proto_goTypes = []any{
 	(*TopicRow)(nil),              // 0: sluice.persist.v1.TopicRow
 	(*NodeRow)(nil),               // 1: sluice.persist.v1.NodeRow
-	(*ShardRow)(nil),              // 2: sluice.persist.v1.ShardRow
-	(*ClusterRow)(nil),            // 3: sluice.persist.v1.ClusterRow
-	nil,                           // 4: sluice.persist.v1.TopicRow.ConfigEntry
-	(*TopicRow_PartitionRow)(nil), // 5: sluice.persist.v1.TopicRow.PartitionRow
-	nil,                           // 6: sluice.persist.v1.NodeRow.DoorsEntry
+	(*ForgottenNodeRow)(nil),      // 2: sluice.persist.v1.ForgottenNodeRow
+	(*ShardRow)(nil),              // 3: sluice.persist.v1.ShardRow
+	(*ClusterRow)(nil),            // 4: sluice.persist.v1.ClusterRow
+	nil,                           // 5: sluice.persist.v1.TopicRow.ConfigEntry
+	(*TopicRow_PartitionRow)(nil), // 6: sluice.persist.v1.TopicRow.PartitionRow
+	nil,                           // 7: sluice.persist.v1.NodeRow.DoorsEntry
 }
 var file_sluice_persist_v1_metadata_proto_depIdxs = []int32{
-	4, // 0: sluice.persist.v1.TopicRow.config:type_name -> sluice.persist.v1.TopicRow.ConfigEntry
-	5, // 1: sluice.persist.v1.TopicRow.partitions:type_name -> sluice.persist.v1.TopicRow.PartitionRow
-	6, // 2: sluice.persist.v1.NodeRow.doors:type_name -> sluice.persist.v1.NodeRow.DoorsEntry
+	5, // 0: sluice.persist.v1.TopicRow.config:type_name -> sluice.persist.v1.TopicRow.ConfigEntry
+	6, // 1: sluice.persist.v1.TopicRow.partitions:type_name -> sluice.persist.v1.TopicRow.PartitionRow
+	7, // 2: sluice.persist.v1.NodeRow.doors:type_name -> sluice.persist.v1.NodeRow.DoorsEntry
 	3, // [3:3] is the sub-list for method output_type
 	3, // [3:3] is the sub-list for method input_type
 	3, // [3:3] is the sub-list for extension type_name
@@ -467,7 +516,7 @@ func file_sluice_persist_v1_metadata_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_persist_v1_metadata_proto_rawDesc), len(file_sluice_persist_v1_metadata_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -28,6 +28,9 @@ type Command struct {
 	//
 	//	*Command_AdvanceStart
 	//	*Command_Fence
+	//	*Command_ColdIntent
+	//	*Command_ColdAdded
+	//	*Command_ColdRemoved
 	Kind          isCommand_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -88,6 +91,33 @@ func (x *Command) GetFence() *Fence {
 	return nil
 }
 
+func (x *Command) GetColdIntent() *ColdIntent {
+	if x != nil {
+		if x, ok := x.Kind.(*Command_ColdIntent); ok {
+			return x.ColdIntent
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetColdAdded() *ColdAdded {
+	if x != nil {
+		if x, ok := x.Kind.(*Command_ColdAdded); ok {
+			return x.ColdAdded
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetColdRemoved() *ColdRemoved {
+	if x != nil {
+		if x, ok := x.Kind.(*Command_ColdRemoved); ok {
+			return x.ColdRemoved
+		}
+	}
+	return nil
+}
+
 type isCommand_Kind interface {
 	isCommand_Kind()
 }
@@ -100,9 +130,27 @@ type Command_Fence struct {
 	Fence *Fence `protobuf:"bytes,2,opt,name=fence,proto3,oneof"`
 }
 
+type Command_ColdIntent struct {
+	ColdIntent *ColdIntent `protobuf:"bytes,3,opt,name=cold_intent,json=coldIntent,proto3,oneof"`
+}
+
+type Command_ColdAdded struct {
+	ColdAdded *ColdAdded `protobuf:"bytes,4,opt,name=cold_added,json=coldAdded,proto3,oneof"`
+}
+
+type Command_ColdRemoved struct {
+	ColdRemoved *ColdRemoved `protobuf:"bytes,5,opt,name=cold_removed,json=coldRemoved,proto3,oneof"`
+}
+
 func (*Command_AdvanceStart) isCommand_Kind() {}
 
 func (*Command_Fence) isCommand_Kind() {}
+
+func (*Command_ColdIntent) isCommand_Kind() {}
+
+func (*Command_ColdAdded) isCommand_Kind() {}
+
+func (*Command_ColdRemoved) isCommand_Kind() {}
 
 // AdvanceStart raises the start offset.
 type AdvanceStart struct {
@@ -194,6 +242,467 @@ func (x *Fence) GetOwnerEpoch() int64 {
 	return 0
 }
 
+// ColdObject names an object of a partition's cold storage. No name is used
+// twice; see docs/formats.md for how it is spelt.
+type ColdObject struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Offset of the first batch.
+	BaseOffset int64 `protobuf:"varint,1,opt,name=base_offset,json=baseOffset,proto3" json:"base_offset,omitempty"`
+	// Term of the leader that uploads it.
+	Term uint64 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
+	// Tells the tries of a term apart.
+	Nonce         uint64 `protobuf:"fixed64,3,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ColdObject) Reset() {
+	*x = ColdObject{}
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ColdObject) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ColdObject) ProtoMessage() {}
+
+func (x *ColdObject) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ColdObject.ProtoReflect.Descriptor instead.
+func (*ColdObject) Descriptor() ([]byte, []int) {
+	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ColdObject) GetBaseOffset() int64 {
+	if x != nil {
+		return x.BaseOffset
+	}
+	return 0
+}
+
+func (x *ColdObject) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *ColdObject) GetNonce() uint64 {
+	if x != nil {
+		return x.Nonce
+	}
+	return 0
+}
+
+// ColdIntent names an object before it is uploaded, so that whatever becomes of
+// the upload, somebody knows of it.
+type ColdIntent struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Object *ColdObject            `protobuf:"bytes,1,opt,name=object,proto3" json:"object,omitempty"`
+	// Offset after the last one that the object is to hold.
+	NextOffset    int64 `protobuf:"varint,2,opt,name=next_offset,json=nextOffset,proto3" json:"next_offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ColdIntent) Reset() {
+	*x = ColdIntent{}
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ColdIntent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ColdIntent) ProtoMessage() {}
+
+func (x *ColdIntent) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ColdIntent.ProtoReflect.Descriptor instead.
+func (*ColdIntent) Descriptor() ([]byte, []int) {
+	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ColdIntent) GetObject() *ColdObject {
+	if x != nil {
+		return x.Object
+	}
+	return nil
+}
+
+func (x *ColdIntent) GetNextOffset() int64 {
+	if x != nil {
+		return x.NextOffset
+	}
+	return 0
+}
+
+// ColdAdded says that the object of an intent is there. It counts only in the
+// term of its object, and only if it begins where the cold segments end.
+type ColdAdded struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Segment       *ColdSegment           `protobuf:"bytes,1,opt,name=segment,proto3" json:"segment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ColdAdded) Reset() {
+	*x = ColdAdded{}
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ColdAdded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ColdAdded) ProtoMessage() {}
+
+func (x *ColdAdded) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ColdAdded.ProtoReflect.Descriptor instead.
+func (*ColdAdded) Descriptor() ([]byte, []int) {
+	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ColdAdded) GetSegment() *ColdSegment {
+	if x != nil {
+		return x.Segment
+	}
+	return nil
+}
+
+// ColdRemoved says that objects, of intents that were given up or of segments
+// below the start offset, have been deleted.
+type ColdRemoved struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Objects       []*ColdObject          `protobuf:"bytes,1,rep,name=objects,proto3" json:"objects,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ColdRemoved) Reset() {
+	*x = ColdRemoved{}
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ColdRemoved) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ColdRemoved) ProtoMessage() {}
+
+func (x *ColdRemoved) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ColdRemoved.ProtoReflect.Descriptor instead.
+func (*ColdRemoved) Descriptor() ([]byte, []int) {
+	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ColdRemoved) GetObjects() []*ColdObject {
+	if x != nil {
+		return x.Objects
+	}
+	return nil
+}
+
+// ColdSegment is a segment in cold storage.
+type ColdSegment struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Object *ColdObject            `protobuf:"bytes,1,opt,name=object,proto3" json:"object,omitempty"`
+	// Offset after the last one.
+	NextOffset int64 `protobuf:"varint,2,opt,name=next_offset,json=nextOffset,proto3" json:"next_offset,omitempty"`
+	// Of the batches, and of the index behind them.
+	SizeBytes  int64 `protobuf:"varint,3,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	IndexBytes int64 `protobuf:"varint,4,opt,name=index_bytes,json=indexBytes,proto3" json:"index_bytes,omitempty"`
+	// CRC-32C of the whole object.
+	Crc32C uint32 `protobuf:"fixed32,5,opt,name=crc32c,proto3" json:"crc32c,omitempty"`
+	// Of all batches, and the base offset of the first batch that has it.
+	MaxTimestamp       int64 `protobuf:"varint,6,opt,name=max_timestamp,json=maxTimestamp,proto3" json:"max_timestamp,omitempty"`
+	MaxTimestampOffset int64 `protobuf:"varint,7,opt,name=max_timestamp_offset,json=maxTimestampOffset,proto3" json:"max_timestamp_offset,omitempty"`
+	// Wall clock in ms: of the last append, and of the end of the upload.
+	LastAppendMs int64 `protobuf:"varint,8,opt,name=last_append_ms,json=lastAppendMs,proto3" json:"last_append_ms,omitempty"`
+	UploadedAtMs int64 `protobuf:"varint,9,opt,name=uploaded_at_ms,json=uploadedAtMs,proto3" json:"uploaded_at_ms,omitempty"`
+	// The leader epochs of the batches, ascending.
+	Epochs []*ColdEpoch `protobuf:"bytes,10,rep,name=epochs,proto3" json:"epochs,omitempty"`
+	// Offsets may be missing between batches.
+	Gaps          bool `protobuf:"varint,11,opt,name=gaps,proto3" json:"gaps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ColdSegment) Reset() {
+	*x = ColdSegment{}
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ColdSegment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ColdSegment) ProtoMessage() {}
+
+func (x *ColdSegment) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ColdSegment.ProtoReflect.Descriptor instead.
+func (*ColdSegment) Descriptor() ([]byte, []int) {
+	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ColdSegment) GetObject() *ColdObject {
+	if x != nil {
+		return x.Object
+	}
+	return nil
+}
+
+func (x *ColdSegment) GetNextOffset() int64 {
+	if x != nil {
+		return x.NextOffset
+	}
+	return 0
+}
+
+func (x *ColdSegment) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *ColdSegment) GetIndexBytes() int64 {
+	if x != nil {
+		return x.IndexBytes
+	}
+	return 0
+}
+
+func (x *ColdSegment) GetCrc32C() uint32 {
+	if x != nil {
+		return x.Crc32C
+	}
+	return 0
+}
+
+func (x *ColdSegment) GetMaxTimestamp() int64 {
+	if x != nil {
+		return x.MaxTimestamp
+	}
+	return 0
+}
+
+func (x *ColdSegment) GetMaxTimestampOffset() int64 {
+	if x != nil {
+		return x.MaxTimestampOffset
+	}
+	return 0
+}
+
+func (x *ColdSegment) GetLastAppendMs() int64 {
+	if x != nil {
+		return x.LastAppendMs
+	}
+	return 0
+}
+
+func (x *ColdSegment) GetUploadedAtMs() int64 {
+	if x != nil {
+		return x.UploadedAtMs
+	}
+	return 0
+}
+
+func (x *ColdSegment) GetEpochs() []*ColdEpoch {
+	if x != nil {
+		return x.Epochs
+	}
+	return nil
+}
+
+func (x *ColdSegment) GetGaps() bool {
+	if x != nil {
+		return x.Gaps
+	}
+	return false
+}
+
+// ColdEpoch is where a leader epoch begins in a segment.
+type ColdEpoch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Term          uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
+	StartOffset   int64                  `protobuf:"varint,2,opt,name=start_offset,json=startOffset,proto3" json:"start_offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ColdEpoch) Reset() {
+	*x = ColdEpoch{}
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ColdEpoch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ColdEpoch) ProtoMessage() {}
+
+func (x *ColdEpoch) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ColdEpoch.ProtoReflect.Descriptor instead.
+func (*ColdEpoch) Descriptor() ([]byte, []int) {
+	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ColdEpoch) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *ColdEpoch) GetStartOffset() int64 {
+	if x != nil {
+		return x.StartOffset
+	}
+	return 0
+}
+
+// ColdState is what a partition knows of its objects in cold storage.
+type ColdState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Ascending, each beginning where the one before ends.
+	Segments []*ColdSegment `protobuf:"bytes,1,rep,name=segments,proto3" json:"segments,omitempty"`
+	// Objects that may be there and are no segment.
+	Intents []*ColdIntent `protobuf:"bytes,2,rep,name=intents,proto3" json:"intents,omitempty"`
+	// Objects that were segments and are to be deleted.
+	Garbage       []*ColdObject `protobuf:"bytes,3,rep,name=garbage,proto3" json:"garbage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ColdState) Reset() {
+	*x = ColdState{}
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ColdState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ColdState) ProtoMessage() {}
+
+func (x *ColdState) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ColdState.ProtoReflect.Descriptor instead.
+func (*ColdState) Descriptor() ([]byte, []int) {
+	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ColdState) GetSegments() []*ColdSegment {
+	if x != nil {
+		return x.Segments
+	}
+	return nil
+}
+
+func (x *ColdState) GetIntents() []*ColdIntent {
+	if x != nil {
+		return x.Intents
+	}
+	return nil
+}
+
+func (x *ColdState) GetGarbage() []*ColdObject {
+	if x != nil {
+		return x.Garbage
+	}
+	return nil
+}
+
 // ReplicaState is what follows from a partition's log by applying it, as points
 // and snapshots keep it.
 type ReplicaState struct {
@@ -202,13 +711,14 @@ type ReplicaState struct {
 	OwnerEpoch  int64                  `protobuf:"varint,2,opt,name=owner_epoch,json=ownerEpoch,proto3" json:"owner_epoch,omitempty"`
 	// The producer that appended last comes last.
 	Producers     []*ProducerState `protobuf:"bytes,3,rep,name=producers,proto3" json:"producers,omitempty"`
+	Cold          *ColdState       `protobuf:"bytes,4,opt,name=cold,proto3" json:"cold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReplicaState) Reset() {
 	*x = ReplicaState{}
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[3]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -220,7 +730,7 @@ func (x *ReplicaState) String() string {
 func (*ReplicaState) ProtoMessage() {}
 
 func (x *ReplicaState) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[3]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -233,7 +743,7 @@ func (x *ReplicaState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaState.ProtoReflect.Descriptor instead.
 func (*ReplicaState) Descriptor() ([]byte, []int) {
-	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{3}
+	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReplicaState) GetStartOffset() int64 {
@@ -253,6 +763,13 @@ func (x *ReplicaState) GetOwnerEpoch() int64 {
 func (x *ReplicaState) GetProducers() []*ProducerState {
 	if x != nil {
 		return x.Producers
+	}
+	return nil
+}
+
+func (x *ReplicaState) GetCold() *ColdState {
+	if x != nil {
+		return x.Cold
 	}
 	return nil
 }
@@ -279,7 +796,7 @@ type ProducerState struct {
 
 func (x *ProducerState) Reset() {
 	*x = ProducerState{}
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[4]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -291,7 +808,7 @@ func (x *ProducerState) String() string {
 func (*ProducerState) ProtoMessage() {}
 
 func (x *ProducerState) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[4]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -304,7 +821,7 @@ func (x *ProducerState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProducerState.ProtoReflect.Descriptor instead.
 func (*ProducerState) Descriptor() ([]byte, []int) {
-	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{4}
+	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ProducerState) GetProducerId() int64 {
@@ -350,6 +867,10 @@ type CatalogRecord struct {
 	//
 	//	*CatalogRecord_Topic
 	//	*CatalogRecord_RemovedTopicId
+	//	*CatalogRecord_Removal
+	//	*CatalogRecord_ForgottenRevision
+	//	*CatalogRecord_ColdTopicId
+	//	*CatalogRecord_ColdGoneTopicId
 	Kind          isCatalogRecord_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -357,7 +878,7 @@ type CatalogRecord struct {
 
 func (x *CatalogRecord) Reset() {
 	*x = CatalogRecord{}
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[5]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -369,7 +890,7 @@ func (x *CatalogRecord) String() string {
 func (*CatalogRecord) ProtoMessage() {}
 
 func (x *CatalogRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[5]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -382,7 +903,7 @@ func (x *CatalogRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatalogRecord.ProtoReflect.Descriptor instead.
 func (*CatalogRecord) Descriptor() ([]byte, []int) {
-	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{5}
+	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CatalogRecord) GetKind() isCatalogRecord_Kind {
@@ -410,6 +931,42 @@ func (x *CatalogRecord) GetRemovedTopicId() []byte {
 	return nil
 }
 
+func (x *CatalogRecord) GetRemoval() *CatalogRemoval {
+	if x != nil {
+		if x, ok := x.Kind.(*CatalogRecord_Removal); ok {
+			return x.Removal
+		}
+	}
+	return nil
+}
+
+func (x *CatalogRecord) GetForgottenRevision() int64 {
+	if x != nil {
+		if x, ok := x.Kind.(*CatalogRecord_ForgottenRevision); ok {
+			return x.ForgottenRevision
+		}
+	}
+	return 0
+}
+
+func (x *CatalogRecord) GetColdTopicId() []byte {
+	if x != nil {
+		if x, ok := x.Kind.(*CatalogRecord_ColdTopicId); ok {
+			return x.ColdTopicId
+		}
+	}
+	return nil
+}
+
+func (x *CatalogRecord) GetColdGoneTopicId() []byte {
+	if x != nil {
+		if x, ok := x.Kind.(*CatalogRecord_ColdGoneTopicId); ok {
+			return x.ColdGoneTopicId
+		}
+	}
+	return nil
+}
+
 type isCatalogRecord_Kind interface {
 	isCatalogRecord_Kind()
 }
@@ -419,13 +976,95 @@ type CatalogRecord_Topic struct {
 }
 
 type CatalogRecord_RemovedTopicId struct {
-	// Id of a topic whose replicas are to go.
+	// Id of a topic whose replicas are to go. Written by format 1 alone.
 	RemovedTopicId []byte `protobuf:"bytes,2,opt,name=removed_topic_id,json=removedTopicId,proto3,oneof"`
+}
+
+type CatalogRecord_Removal struct {
+	Removal *CatalogRemoval `protobuf:"bytes,3,opt,name=removal,proto3,oneof"`
+}
+
+type CatalogRecord_ForgottenRevision struct {
+	// The highest revision of the removals that the file no longer has.
+	ForgottenRevision int64 `protobuf:"varint,4,opt,name=forgotten_revision,json=forgottenRevision,proto3,oneof"`
+}
+
+type CatalogRecord_ColdTopicId struct {
+	// Id of a removed topic whose objects in cold storage are to be deleted.
+	ColdTopicId []byte `protobuf:"bytes,5,opt,name=cold_topic_id,json=coldTopicId,proto3,oneof"`
+}
+
+type CatalogRecord_ColdGoneTopicId struct {
+	// Id of one whose objects are gone.
+	ColdGoneTopicId []byte `protobuf:"bytes,6,opt,name=cold_gone_topic_id,json=coldGoneTopicId,proto3,oneof"`
 }
 
 func (*CatalogRecord_Topic) isCatalogRecord_Kind() {}
 
 func (*CatalogRecord_RemovedTopicId) isCatalogRecord_Kind() {}
+
+func (*CatalogRecord_Removal) isCatalogRecord_Kind() {}
+
+func (*CatalogRecord_ForgottenRevision) isCatalogRecord_Kind() {}
+
+func (*CatalogRecord_ColdTopicId) isCatalogRecord_Kind() {}
+
+func (*CatalogRecord_ColdGoneTopicId) isCatalogRecord_Kind() {}
+
+// CatalogRemoval is a topic whose replicas are to go and never to come again.
+type CatalogRemoval struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	TopicId []byte                 `protobuf:"bytes,1,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
+	// Revision of etcd at which the topic was deleted, or a later one; 0 if it is
+	// not known.
+	Revision      int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CatalogRemoval) Reset() {
+	*x = CatalogRemoval{}
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CatalogRemoval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CatalogRemoval) ProtoMessage() {}
+
+func (x *CatalogRemoval) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CatalogRemoval.ProtoReflect.Descriptor instead.
+func (*CatalogRemoval) Descriptor() ([]byte, []int) {
+	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *CatalogRemoval) GetTopicId() []byte {
+	if x != nil {
+		return x.TopicId
+	}
+	return nil
+}
+
+func (x *CatalogRemoval) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
 
 // CatalogTopic is a topic of which the node holds replicas.
 type CatalogTopic struct {
@@ -442,7 +1081,7 @@ type CatalogTopic struct {
 
 func (x *CatalogTopic) Reset() {
 	*x = CatalogTopic{}
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[6]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -454,7 +1093,7 @@ func (x *CatalogTopic) String() string {
 func (*CatalogTopic) ProtoMessage() {}
 
 func (x *CatalogTopic) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[6]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -467,7 +1106,7 @@ func (x *CatalogTopic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatalogTopic.ProtoReflect.Descriptor instead.
 func (*CatalogTopic) Descriptor() ([]byte, []int) {
-	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{6}
+	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CatalogTopic) GetTopicId() []byte {
@@ -525,7 +1164,7 @@ type CatalogPartition struct {
 
 func (x *CatalogPartition) Reset() {
 	*x = CatalogPartition{}
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[7]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -537,7 +1176,7 @@ func (x *CatalogPartition) String() string {
 func (*CatalogPartition) ProtoMessage() {}
 
 func (x *CatalogPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[7]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -550,7 +1189,7 @@ func (x *CatalogPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatalogPartition.ProtoReflect.Descriptor instead.
 func (*CatalogPartition) Descriptor() ([]byte, []int) {
-	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{7}
+	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CatalogPartition) GetPartition() int32 {
@@ -595,7 +1234,7 @@ type ProducerState_Run struct {
 
 func (x *ProducerState_Run) Reset() {
 	*x = ProducerState_Run{}
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[8]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -607,7 +1246,7 @@ func (x *ProducerState_Run) String() string {
 func (*ProducerState_Run) ProtoMessage() {}
 
 func (x *ProducerState_Run) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_persist_v1_storage_proto_msgTypes[8]
+	mi := &file_sluice_persist_v1_storage_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -620,7 +1259,7 @@ func (x *ProducerState_Run) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProducerState_Run.ProtoReflect.Descriptor instead.
 func (*ProducerState_Run) Descriptor() ([]byte, []int) {
-	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{4, 0}
+	return file_sluice_persist_v1_storage_proto_rawDescGZIP(), []int{11, 0}
 }
 
 func (x *ProducerState_Run) GetFirstSequence() int64 {
@@ -655,21 +1294,65 @@ var File_sluice_persist_v1_storage_proto protoreflect.FileDescriptor
 
 const file_sluice_persist_v1_storage_proto_rawDesc = "" +
 	"\n" +
-	"\x1fsluice/persist/v1/storage.proto\x12\x11sluice.persist.v1\"\x8b\x01\n" +
+	"\x1fsluice/persist/v1/storage.proto\x12\x11sluice.persist.v1\"\xd1\x02\n" +
 	"\aCommand\x12F\n" +
 	"\radvance_start\x18\x01 \x01(\v2\x1f.sluice.persist.v1.AdvanceStartH\x00R\fadvanceStart\x120\n" +
-	"\x05fence\x18\x02 \x01(\v2\x18.sluice.persist.v1.FenceH\x00R\x05fenceB\x06\n" +
+	"\x05fence\x18\x02 \x01(\v2\x18.sluice.persist.v1.FenceH\x00R\x05fence\x12@\n" +
+	"\vcold_intent\x18\x03 \x01(\v2\x1d.sluice.persist.v1.ColdIntentH\x00R\n" +
+	"coldIntent\x12=\n" +
+	"\n" +
+	"cold_added\x18\x04 \x01(\v2\x1c.sluice.persist.v1.ColdAddedH\x00R\tcoldAdded\x12C\n" +
+	"\fcold_removed\x18\x05 \x01(\v2\x1e.sluice.persist.v1.ColdRemovedH\x00R\vcoldRemovedB\x06\n" +
 	"\x04kind\"&\n" +
 	"\fAdvanceStart\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x03R\x06offset\"(\n" +
 	"\x05Fence\x12\x1f\n" +
 	"\vowner_epoch\x18\x01 \x01(\x03R\n" +
-	"ownerEpoch\"\x92\x01\n" +
+	"ownerEpoch\"W\n" +
+	"\n" +
+	"ColdObject\x12\x1f\n" +
+	"\vbase_offset\x18\x01 \x01(\x03R\n" +
+	"baseOffset\x12\x12\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x14\n" +
+	"\x05nonce\x18\x03 \x01(\x06R\x05nonce\"d\n" +
+	"\n" +
+	"ColdIntent\x125\n" +
+	"\x06object\x18\x01 \x01(\v2\x1d.sluice.persist.v1.ColdObjectR\x06object\x12\x1f\n" +
+	"\vnext_offset\x18\x02 \x01(\x03R\n" +
+	"nextOffset\"E\n" +
+	"\tColdAdded\x128\n" +
+	"\asegment\x18\x01 \x01(\v2\x1e.sluice.persist.v1.ColdSegmentR\asegment\"F\n" +
+	"\vColdRemoved\x127\n" +
+	"\aobjects\x18\x01 \x03(\v2\x1d.sluice.persist.v1.ColdObjectR\aobjects\"\xaa\x03\n" +
+	"\vColdSegment\x125\n" +
+	"\x06object\x18\x01 \x01(\v2\x1d.sluice.persist.v1.ColdObjectR\x06object\x12\x1f\n" +
+	"\vnext_offset\x18\x02 \x01(\x03R\n" +
+	"nextOffset\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\x12\x1f\n" +
+	"\vindex_bytes\x18\x04 \x01(\x03R\n" +
+	"indexBytes\x12\x16\n" +
+	"\x06crc32c\x18\x05 \x01(\aR\x06crc32c\x12#\n" +
+	"\rmax_timestamp\x18\x06 \x01(\x03R\fmaxTimestamp\x120\n" +
+	"\x14max_timestamp_offset\x18\a \x01(\x03R\x12maxTimestampOffset\x12$\n" +
+	"\x0elast_append_ms\x18\b \x01(\x03R\flastAppendMs\x12$\n" +
+	"\x0euploaded_at_ms\x18\t \x01(\x03R\fuploadedAtMs\x124\n" +
+	"\x06epochs\x18\n" +
+	" \x03(\v2\x1c.sluice.persist.v1.ColdEpochR\x06epochs\x12\x12\n" +
+	"\x04gaps\x18\v \x01(\bR\x04gaps\"B\n" +
+	"\tColdEpoch\x12\x12\n" +
+	"\x04term\x18\x01 \x01(\x04R\x04term\x12!\n" +
+	"\fstart_offset\x18\x02 \x01(\x03R\vstartOffset\"\xb9\x01\n" +
+	"\tColdState\x12:\n" +
+	"\bsegments\x18\x01 \x03(\v2\x1e.sluice.persist.v1.ColdSegmentR\bsegments\x127\n" +
+	"\aintents\x18\x02 \x03(\v2\x1d.sluice.persist.v1.ColdIntentR\aintents\x127\n" +
+	"\agarbage\x18\x03 \x03(\v2\x1d.sluice.persist.v1.ColdObjectR\agarbage\"\xc4\x01\n" +
 	"\fReplicaState\x12!\n" +
 	"\fstart_offset\x18\x01 \x01(\x03R\vstartOffset\x12\x1f\n" +
 	"\vowner_epoch\x18\x02 \x01(\x03R\n" +
 	"ownerEpoch\x12>\n" +
-	"\tproducers\x18\x03 \x03(\v2 .sluice.persist.v1.ProducerStateR\tproducers\"\xd9\x02\n" +
+	"\tproducers\x18\x03 \x03(\v2 .sluice.persist.v1.ProducerStateR\tproducers\x120\n" +
+	"\x04cold\x18\x04 \x01(\v2\x1c.sluice.persist.v1.ColdStateR\x04cold\"\xd9\x02\n" +
 	"\rProducerState\x12\x1f\n" +
 	"\vproducer_id\x18\x01 \x01(\x03R\n" +
 	"producerId\x12\x14\n" +
@@ -681,11 +1364,18 @@ const file_sluice_persist_v1_storage_proto_rawDesc = "" +
 	"\x0efirst_sequence\x18\x01 \x01(\x03R\rfirstSequence\x12#\n" +
 	"\rlast_sequence\x18\x02 \x01(\x03R\flastSequence\x12!\n" +
 	"\ffirst_offset\x18\x03 \x01(\x03R\vfirstOffset\x12$\n" +
-	"\x0eappend_time_ms\x18\x04 \x01(\x03R\fappendTimeMs\"|\n" +
+	"\x0eappend_time_ms\x18\x04 \x01(\x03R\fappendTimeMs\"\xc1\x02\n" +
 	"\rCatalogRecord\x127\n" +
 	"\x05topic\x18\x01 \x01(\v2\x1f.sluice.persist.v1.CatalogTopicH\x00R\x05topic\x12*\n" +
-	"\x10removed_topic_id\x18\x02 \x01(\fH\x00R\x0eremovedTopicIdB\x06\n" +
-	"\x04kind\"\xc5\x02\n" +
+	"\x10removed_topic_id\x18\x02 \x01(\fH\x00R\x0eremovedTopicId\x12=\n" +
+	"\aremoval\x18\x03 \x01(\v2!.sluice.persist.v1.CatalogRemovalH\x00R\aremoval\x12/\n" +
+	"\x12forgotten_revision\x18\x04 \x01(\x03H\x00R\x11forgottenRevision\x12$\n" +
+	"\rcold_topic_id\x18\x05 \x01(\fH\x00R\vcoldTopicId\x12-\n" +
+	"\x12cold_gone_topic_id\x18\x06 \x01(\fH\x00R\x0fcoldGoneTopicIdB\x06\n" +
+	"\x04kind\"G\n" +
+	"\x0eCatalogRemoval\x12\x19\n" +
+	"\btopic_id\x18\x01 \x01(\fR\atopicId\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x03R\brevision\"\xc5\x02\n" +
 	"\fCatalogTopic\x12\x19\n" +
 	"\btopic_id\x18\x01 \x01(\fR\atopicId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12C\n" +
@@ -719,32 +1409,53 @@ func file_sluice_persist_v1_storage_proto_rawDescGZIP() []byte {
 	return file_sluice_persist_v1_storage_proto_rawDescData
 }
 
-var file_sluice_persist_v1_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_sluice_persist_v1_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_sluice_persist_v1_storage_proto_goTypes = []any{
 	(*Command)(nil),           // 0: sluice.persist.v1.Command
 	(*AdvanceStart)(nil),      // 1: sluice.persist.v1.AdvanceStart
 	(*Fence)(nil),             // 2: sluice.persist.v1.Fence
-	(*ReplicaState)(nil),      // 3: sluice.persist.v1.ReplicaState
-	(*ProducerState)(nil),     // 4: sluice.persist.v1.ProducerState
-	(*CatalogRecord)(nil),     // 5: sluice.persist.v1.CatalogRecord
-	(*CatalogTopic)(nil),      // 6: sluice.persist.v1.CatalogTopic
-	(*CatalogPartition)(nil),  // 7: sluice.persist.v1.CatalogPartition
-	(*ProducerState_Run)(nil), // 8: sluice.persist.v1.ProducerState.Run
-	nil,                       // 9: sluice.persist.v1.CatalogTopic.ConfigEntry
+	(*ColdObject)(nil),        // 3: sluice.persist.v1.ColdObject
+	(*ColdIntent)(nil),        // 4: sluice.persist.v1.ColdIntent
+	(*ColdAdded)(nil),         // 5: sluice.persist.v1.ColdAdded
+	(*ColdRemoved)(nil),       // 6: sluice.persist.v1.ColdRemoved
+	(*ColdSegment)(nil),       // 7: sluice.persist.v1.ColdSegment
+	(*ColdEpoch)(nil),         // 8: sluice.persist.v1.ColdEpoch
+	(*ColdState)(nil),         // 9: sluice.persist.v1.ColdState
+	(*ReplicaState)(nil),      // 10: sluice.persist.v1.ReplicaState
+	(*ProducerState)(nil),     // 11: sluice.persist.v1.ProducerState
+	(*CatalogRecord)(nil),     // 12: sluice.persist.v1.CatalogRecord
+	(*CatalogRemoval)(nil),    // 13: sluice.persist.v1.CatalogRemoval
+	(*CatalogTopic)(nil),      // 14: sluice.persist.v1.CatalogTopic
+	(*CatalogPartition)(nil),  // 15: sluice.persist.v1.CatalogPartition
+	(*ProducerState_Run)(nil), // 16: sluice.persist.v1.ProducerState.Run
+	nil,                       // 17: sluice.persist.v1.CatalogTopic.ConfigEntry
 }
 var file_sluice_persist_v1_storage_proto_depIdxs = []int32{
-	1, // 0: sluice.persist.v1.Command.advance_start:type_name -> sluice.persist.v1.AdvanceStart
-	2, // 1: sluice.persist.v1.Command.fence:type_name -> sluice.persist.v1.Fence
-	4, // 2: sluice.persist.v1.ReplicaState.producers:type_name -> sluice.persist.v1.ProducerState
-	8, // 3: sluice.persist.v1.ProducerState.runs:type_name -> sluice.persist.v1.ProducerState.Run
-	6, // 4: sluice.persist.v1.CatalogRecord.topic:type_name -> sluice.persist.v1.CatalogTopic
-	9, // 5: sluice.persist.v1.CatalogTopic.config:type_name -> sluice.persist.v1.CatalogTopic.ConfigEntry
-	7, // 6: sluice.persist.v1.CatalogTopic.partitions:type_name -> sluice.persist.v1.CatalogPartition
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	1,  // 0: sluice.persist.v1.Command.advance_start:type_name -> sluice.persist.v1.AdvanceStart
+	2,  // 1: sluice.persist.v1.Command.fence:type_name -> sluice.persist.v1.Fence
+	4,  // 2: sluice.persist.v1.Command.cold_intent:type_name -> sluice.persist.v1.ColdIntent
+	5,  // 3: sluice.persist.v1.Command.cold_added:type_name -> sluice.persist.v1.ColdAdded
+	6,  // 4: sluice.persist.v1.Command.cold_removed:type_name -> sluice.persist.v1.ColdRemoved
+	3,  // 5: sluice.persist.v1.ColdIntent.object:type_name -> sluice.persist.v1.ColdObject
+	7,  // 6: sluice.persist.v1.ColdAdded.segment:type_name -> sluice.persist.v1.ColdSegment
+	3,  // 7: sluice.persist.v1.ColdRemoved.objects:type_name -> sluice.persist.v1.ColdObject
+	3,  // 8: sluice.persist.v1.ColdSegment.object:type_name -> sluice.persist.v1.ColdObject
+	8,  // 9: sluice.persist.v1.ColdSegment.epochs:type_name -> sluice.persist.v1.ColdEpoch
+	7,  // 10: sluice.persist.v1.ColdState.segments:type_name -> sluice.persist.v1.ColdSegment
+	4,  // 11: sluice.persist.v1.ColdState.intents:type_name -> sluice.persist.v1.ColdIntent
+	3,  // 12: sluice.persist.v1.ColdState.garbage:type_name -> sluice.persist.v1.ColdObject
+	11, // 13: sluice.persist.v1.ReplicaState.producers:type_name -> sluice.persist.v1.ProducerState
+	9,  // 14: sluice.persist.v1.ReplicaState.cold:type_name -> sluice.persist.v1.ColdState
+	16, // 15: sluice.persist.v1.ProducerState.runs:type_name -> sluice.persist.v1.ProducerState.Run
+	14, // 16: sluice.persist.v1.CatalogRecord.topic:type_name -> sluice.persist.v1.CatalogTopic
+	13, // 17: sluice.persist.v1.CatalogRecord.removal:type_name -> sluice.persist.v1.CatalogRemoval
+	17, // 18: sluice.persist.v1.CatalogTopic.config:type_name -> sluice.persist.v1.CatalogTopic.ConfigEntry
+	15, // 19: sluice.persist.v1.CatalogTopic.partitions:type_name -> sluice.persist.v1.CatalogPartition
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_sluice_persist_v1_storage_proto_init() }
@@ -755,10 +1466,17 @@ func file_sluice_persist_v1_storage_proto_init() {
 	file_sluice_persist_v1_storage_proto_msgTypes[0].OneofWrappers = []any{
 		(*Command_AdvanceStart)(nil),
 		(*Command_Fence)(nil),
+		(*Command_ColdIntent)(nil),
+		(*Command_ColdAdded)(nil),
+		(*Command_ColdRemoved)(nil),
 	}
-	file_sluice_persist_v1_storage_proto_msgTypes[5].OneofWrappers = []any{
+	file_sluice_persist_v1_storage_proto_msgTypes[12].OneofWrappers = []any{
 		(*CatalogRecord_Topic)(nil),
 		(*CatalogRecord_RemovedTopicId)(nil),
+		(*CatalogRecord_Removal)(nil),
+		(*CatalogRecord_ForgottenRevision)(nil),
+		(*CatalogRecord_ColdTopicId)(nil),
+		(*CatalogRecord_ColdGoneTopicId)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -766,7 +1484,7 @@ func file_sluice_persist_v1_storage_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_persist_v1_storage_proto_rawDesc), len(file_sluice_persist_v1_storage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -66,9 +66,11 @@ func (x *PlaceReplicasRequest) GetTopics() []*PlaceReplicasRequest_TopicPlacemen
 }
 
 type PlaceReplicasResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Ids of topics that were not placed, since they were removed before.
+	RemovedTopicIds [][]byte `protobuf:"bytes,1,rep,name=removed_topic_ids,json=removedTopicIds,proto3" json:"removed_topic_ids,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *PlaceReplicasResponse) Reset() {
@@ -101,9 +103,19 @@ func (*PlaceReplicasResponse) Descriptor() ([]byte, []int) {
 	return file_sluice_storage_v1_replica_proto_rawDescGZIP(), []int{1}
 }
 
+func (x *PlaceReplicasResponse) GetRemovedTopicIds() [][]byte {
+	if x != nil {
+		return x.RemovedTopicIds
+	}
+	return nil
+}
+
 type RemoveReplicasRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	TopicIds      [][]byte               `protobuf:"bytes,1,rep,name=topic_ids,json=topicIds,proto3" json:"topic_ids,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	TopicIds [][]byte               `protobuf:"bytes,1,rep,name=topic_ids,json=topicIds,proto3" json:"topic_ids,omitempty"`
+	// A revision of etcd at which all of them were deleted: every row of them, and
+	// so the config_version of every placement, is older.
+	Revision      int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -143,6 +155,13 @@ func (x *RemoveReplicasRequest) GetTopicIds() [][]byte {
 		return x.TopicIds
 	}
 	return nil
+}
+
+func (x *RemoveReplicasRequest) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
 }
 
 type RemoveReplicasResponse struct {
@@ -685,10 +704,12 @@ const file_sluice_storage_v1_replica_proto_rawDesc = "" +
 	"\x05Voter\x12\x1d\n" +
 	"\n" +
 	"replica_id\x18\x01 \x01(\x04R\treplicaId\x12\x12\n" +
-	"\x04node\x18\x02 \x01(\tR\x04node\"\x17\n" +
-	"\x15PlaceReplicasResponse\"4\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\"C\n" +
+	"\x15PlaceReplicasResponse\x12*\n" +
+	"\x11removed_topic_ids\x18\x01 \x03(\fR\x0fremovedTopicIds\"P\n" +
 	"\x15RemoveReplicasRequest\x12\x1b\n" +
-	"\ttopic_ids\x18\x01 \x03(\fR\btopicIds\"\x18\n" +
+	"\ttopic_ids\x18\x01 \x03(\fR\btopicIds\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x03R\brevision\"\x18\n" +
 	"\x16RemoveReplicasResponse\"k\n" +
 	"\fFenceRequest\x12:\n" +
 	"\tpartition\x18\x01 \x01(\v2\x1c.sluice.storage.v1.PartitionR\tpartition\x12\x1f\n" +

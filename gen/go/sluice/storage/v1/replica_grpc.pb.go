@@ -34,8 +34,11 @@ type ReplicaServiceClient interface {
 	// PlaceReplicas makes replicas that are not there yet and sets the config of
 	// those that are. It returns when all will survive a crash. Placing what is
 	// there already, with the same replica id, changes nothing but the config.
+	// Topics that the node was told to remove are not placed, and named in the
+	// answer: a placement may come after the removal that was decided after it.
 	PlaceReplicas(ctx context.Context, in *PlaceReplicasRequest, opts ...grpc.CallOption) (*PlaceReplicasResponse, error)
-	// RemoveReplicas deletes a topic's replicas on the node and their data.
+	// RemoveReplicas deletes a topic's replicas on the node and their data. From
+	// then on the node places none of the topic, whether it had any or not.
 	RemoveReplicas(ctx context.Context, in *RemoveReplicasRequest, opts ...grpc.CallOption) (*RemoveReplicasResponse, error)
 	// Fence raises the owner epoch of a shard's partition through its log and
 	// returns once that is committed: from then on appends with an older epoch
@@ -113,8 +116,11 @@ type ReplicaServiceServer interface {
 	// PlaceReplicas makes replicas that are not there yet and sets the config of
 	// those that are. It returns when all will survive a crash. Placing what is
 	// there already, with the same replica id, changes nothing but the config.
+	// Topics that the node was told to remove are not placed, and named in the
+	// answer: a placement may come after the removal that was decided after it.
 	PlaceReplicas(context.Context, *PlaceReplicasRequest) (*PlaceReplicasResponse, error)
-	// RemoveReplicas deletes a topic's replicas on the node and their data.
+	// RemoveReplicas deletes a topic's replicas on the node and their data. From
+	// then on the node places none of the topic, whether it had any or not.
 	RemoveReplicas(context.Context, *RemoveReplicasRequest) (*RemoveReplicasResponse, error)
 	// Fence raises the owner epoch of a shard's partition through its log and
 	// returns once that is committed: from then on appends with an older epoch

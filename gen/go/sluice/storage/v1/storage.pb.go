@@ -67,6 +67,11 @@ const (
 	// The guard of an append does not hold any more; nothing was written. Prepare
 	// anew.
 	ErrorCode_ERROR_CODE_STALE_GUARD ErrorCode = 23
+	// What is asked for is in cold storage, which cannot be reached just now.
+	ErrorCode_ERROR_CODE_COLD_UNAVAILABLE ErrorCode = 24
+	// What is asked for is in cold storage, and the object there is damaged or lost.
+	// Nothing of it is served.
+	ErrorCode_ERROR_CODE_COLD_DAMAGED ErrorCode = 25
 )
 
 // Enum value maps for ErrorCode.
@@ -96,6 +101,8 @@ var (
 		21: "ERROR_CODE_TRANSACTION_ABORTABLE",
 		22: "ERROR_CODE_UNSUPPORTED",
 		23: "ERROR_CODE_STALE_GUARD",
+		24: "ERROR_CODE_COLD_UNAVAILABLE",
+		25: "ERROR_CODE_COLD_DAMAGED",
 	}
 	ErrorCode_value = map[string]int32{
 		"ERROR_CODE_UNSPECIFIED":            0,
@@ -122,6 +129,8 @@ var (
 		"ERROR_CODE_TRANSACTION_ABORTABLE":  21,
 		"ERROR_CODE_UNSUPPORTED":            22,
 		"ERROR_CODE_STALE_GUARD":            23,
+		"ERROR_CODE_COLD_UNAVAILABLE":       24,
+		"ERROR_CODE_COLD_DAMAGED":           25,
 	}
 )
 
@@ -1405,6 +1414,166 @@ func (x *DescribeProducersResponse) GetPartitions() []*DescribeProducersResponse
 	return nil
 }
 
+type ListColdSegmentsRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Partition *Partition             `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	// Segments that end at or below it are left out.
+	FromOffset int64 `protobuf:"varint,2,opt,name=from_offset,json=fromOffset,proto3" json:"from_offset,omitempty"`
+	// How many to return at most; 0 is 1000, which is also the most.
+	MaxSegments   int32 `protobuf:"varint,3,opt,name=max_segments,json=maxSegments,proto3" json:"max_segments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListColdSegmentsRequest) Reset() {
+	*x = ListColdSegmentsRequest{}
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListColdSegmentsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListColdSegmentsRequest) ProtoMessage() {}
+
+func (x *ListColdSegmentsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListColdSegmentsRequest.ProtoReflect.Descriptor instead.
+func (*ListColdSegmentsRequest) Descriptor() ([]byte, []int) {
+	return file_sluice_storage_v1_storage_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ListColdSegmentsRequest) GetPartition() *Partition {
+	if x != nil {
+		return x.Partition
+	}
+	return nil
+}
+
+func (x *ListColdSegmentsRequest) GetFromOffset() int64 {
+	if x != nil {
+		return x.FromOffset
+	}
+	return 0
+}
+
+func (x *ListColdSegmentsRequest) GetMaxSegments() int32 {
+	if x != nil {
+		return x.MaxSegments
+	}
+	return 0
+}
+
+type ListColdSegmentsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Error *PartitionError        `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
+	// Ascending, each beginning where the one before ends.
+	Segments []*ListColdSegmentsResponse_ColdSegment `protobuf:"bytes,2,rep,name=segments,proto3" json:"segments,omitempty"`
+	// There are more, from the end of the last of these on.
+	More bool `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
+	// An upload that is under way, or one that was given up and whose object is
+	// yet to be deleted.
+	Uploads []*ListColdSegmentsResponse_ColdUpload `protobuf:"bytes,4,rep,name=uploads,proto3" json:"uploads,omitempty"`
+	// Objects that wait to be deleted: of segments below the start offset.
+	Deleting       int64 `protobuf:"varint,5,opt,name=deleting,proto3" json:"deleting,omitempty"`
+	LogStartOffset int64 `protobuf:"varint,6,opt,name=log_start_offset,json=logStartOffset,proto3" json:"log_start_offset,omitempty"`
+	// First offset that is on the answering node's disk.
+	LocalStartOffset int64 `protobuf:"varint,7,opt,name=local_start_offset,json=localStartOffset,proto3" json:"local_start_offset,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *ListColdSegmentsResponse) Reset() {
+	*x = ListColdSegmentsResponse{}
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListColdSegmentsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListColdSegmentsResponse) ProtoMessage() {}
+
+func (x *ListColdSegmentsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListColdSegmentsResponse.ProtoReflect.Descriptor instead.
+func (*ListColdSegmentsResponse) Descriptor() ([]byte, []int) {
+	return file_sluice_storage_v1_storage_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ListColdSegmentsResponse) GetError() *PartitionError {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *ListColdSegmentsResponse) GetSegments() []*ListColdSegmentsResponse_ColdSegment {
+	if x != nil {
+		return x.Segments
+	}
+	return nil
+}
+
+func (x *ListColdSegmentsResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+func (x *ListColdSegmentsResponse) GetUploads() []*ListColdSegmentsResponse_ColdUpload {
+	if x != nil {
+		return x.Uploads
+	}
+	return nil
+}
+
+func (x *ListColdSegmentsResponse) GetDeleting() int64 {
+	if x != nil {
+		return x.Deleting
+	}
+	return 0
+}
+
+func (x *ListColdSegmentsResponse) GetLogStartOffset() int64 {
+	if x != nil {
+		return x.LogStartOffset
+	}
+	return 0
+}
+
+func (x *ListColdSegmentsResponse) GetLocalStartOffset() int64 {
+	if x != nil {
+		return x.LocalStartOffset
+	}
+	return 0
+}
+
 type RunPassRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Pass          Pass                   `protobuf:"varint,1,opt,name=pass,proto3,enum=sluice.storage.v1.Pass" json:"pass,omitempty"`
@@ -1414,7 +1583,7 @@ type RunPassRequest struct {
 
 func (x *RunPassRequest) Reset() {
 	*x = RunPassRequest{}
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[21]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1426,7 +1595,7 @@ func (x *RunPassRequest) String() string {
 func (*RunPassRequest) ProtoMessage() {}
 
 func (x *RunPassRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[21]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1439,7 +1608,7 @@ func (x *RunPassRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunPassRequest.ProtoReflect.Descriptor instead.
 func (*RunPassRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_storage_v1_storage_proto_rawDescGZIP(), []int{21}
+	return file_sluice_storage_v1_storage_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RunPassRequest) GetPass() Pass {
@@ -1459,7 +1628,7 @@ type RunPassResponse struct {
 
 func (x *RunPassResponse) Reset() {
 	*x = RunPassResponse{}
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[22]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1471,7 +1640,7 @@ func (x *RunPassResponse) String() string {
 func (*RunPassResponse) ProtoMessage() {}
 
 func (x *RunPassResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[22]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1484,7 +1653,7 @@ func (x *RunPassResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunPassResponse.ProtoReflect.Descriptor instead.
 func (*RunPassResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_storage_v1_storage_proto_rawDescGZIP(), []int{22}
+	return file_sluice_storage_v1_storage_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RunPassResponse) GetFailures() []*RunPassResponse_PartitionFailure {
@@ -1512,7 +1681,7 @@ type AppendRequest_PartitionAppend struct {
 
 func (x *AppendRequest_PartitionAppend) Reset() {
 	*x = AppendRequest_PartitionAppend{}
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[23]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1524,7 +1693,7 @@ func (x *AppendRequest_PartitionAppend) String() string {
 func (*AppendRequest_PartitionAppend) ProtoMessage() {}
 
 func (x *AppendRequest_PartitionAppend) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[23]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1593,7 +1762,7 @@ type AppendResponse_PartitionAppended struct {
 
 func (x *AppendResponse_PartitionAppended) Reset() {
 	*x = AppendResponse_PartitionAppended{}
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[24]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1605,7 +1774,7 @@ func (x *AppendResponse_PartitionAppended) String() string {
 func (*AppendResponse_PartitionAppended) ProtoMessage() {}
 
 func (x *AppendResponse_PartitionAppended) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[24]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1675,7 +1844,7 @@ type PrepareRequest_PartitionPrepare struct {
 
 func (x *PrepareRequest_PartitionPrepare) Reset() {
 	*x = PrepareRequest_PartitionPrepare{}
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[25]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1687,7 +1856,7 @@ func (x *PrepareRequest_PartitionPrepare) String() string {
 func (*PrepareRequest_PartitionPrepare) ProtoMessage() {}
 
 func (x *PrepareRequest_PartitionPrepare) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[25]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1732,7 +1901,7 @@ type PrepareResponse_PartitionPrepared struct {
 
 func (x *PrepareResponse_PartitionPrepared) Reset() {
 	*x = PrepareResponse_PartitionPrepared{}
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[26]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1744,7 +1913,7 @@ func (x *PrepareResponse_PartitionPrepared) String() string {
 func (*PrepareResponse_PartitionPrepared) ProtoMessage() {}
 
 func (x *PrepareResponse_PartitionPrepared) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[26]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1798,7 +1967,7 @@ type WriteMarkersRequest_Marker struct {
 
 func (x *WriteMarkersRequest_Marker) Reset() {
 	*x = WriteMarkersRequest_Marker{}
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[27]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1810,7 +1979,7 @@ func (x *WriteMarkersRequest_Marker) String() string {
 func (*WriteMarkersRequest_Marker) ProtoMessage() {}
 
 func (x *WriteMarkersRequest_Marker) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[27]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1878,7 +2047,7 @@ type WriteMarkersResponse_MarkerResult struct {
 
 func (x *WriteMarkersResponse_MarkerResult) Reset() {
 	*x = WriteMarkersResponse_MarkerResult{}
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[28]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1890,7 +2059,7 @@ func (x *WriteMarkersResponse_MarkerResult) String() string {
 func (*WriteMarkersResponse_MarkerResult) ProtoMessage() {}
 
 func (x *WriteMarkersResponse_MarkerResult) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[28]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1932,7 +2101,7 @@ type FetchRequest_PartitionFetch struct {
 
 func (x *FetchRequest_PartitionFetch) Reset() {
 	*x = FetchRequest_PartitionFetch{}
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[29]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1944,7 +2113,7 @@ func (x *FetchRequest_PartitionFetch) String() string {
 func (*FetchRequest_PartitionFetch) ProtoMessage() {}
 
 func (x *FetchRequest_PartitionFetch) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[29]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2027,7 +2196,7 @@ type FetchResponse_PartitionFetched struct {
 
 func (x *FetchResponse_PartitionFetched) Reset() {
 	*x = FetchResponse_PartitionFetched{}
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[30]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2039,7 +2208,7 @@ func (x *FetchResponse_PartitionFetched) String() string {
 func (*FetchResponse_PartitionFetched) ProtoMessage() {}
 
 func (x *FetchResponse_PartitionFetched) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[30]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2143,7 +2312,7 @@ type FetchResponse_AbortedTransaction struct {
 
 func (x *FetchResponse_AbortedTransaction) Reset() {
 	*x = FetchResponse_AbortedTransaction{}
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[31]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2155,7 +2324,7 @@ func (x *FetchResponse_AbortedTransaction) String() string {
 func (*FetchResponse_AbortedTransaction) ProtoMessage() {}
 
 func (x *FetchResponse_AbortedTransaction) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[31]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2197,7 +2366,7 @@ type FetchResponse_DivergingEpoch struct {
 
 func (x *FetchResponse_DivergingEpoch) Reset() {
 	*x = FetchResponse_DivergingEpoch{}
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[32]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2209,7 +2378,7 @@ func (x *FetchResponse_DivergingEpoch) String() string {
 func (*FetchResponse_DivergingEpoch) ProtoMessage() {}
 
 func (x *FetchResponse_DivergingEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[32]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2253,7 +2422,7 @@ type ListOffsetsRequest_PartitionQuery struct {
 
 func (x *ListOffsetsRequest_PartitionQuery) Reset() {
 	*x = ListOffsetsRequest_PartitionQuery{}
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[33]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2265,7 +2434,7 @@ func (x *ListOffsetsRequest_PartitionQuery) String() string {
 func (*ListOffsetsRequest_PartitionQuery) ProtoMessage() {}
 
 func (x *ListOffsetsRequest_PartitionQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[33]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2317,7 +2486,7 @@ type ListOffsetsResponse_PartitionOffset struct {
 
 func (x *ListOffsetsResponse_PartitionOffset) Reset() {
 	*x = ListOffsetsResponse_PartitionOffset{}
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[34]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2329,7 +2498,7 @@ func (x *ListOffsetsResponse_PartitionOffset) String() string {
 func (*ListOffsetsResponse_PartitionOffset) ProtoMessage() {}
 
 func (x *ListOffsetsResponse_PartitionOffset) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[34]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2385,7 +2554,7 @@ type EpochEndRequest_PartitionEpoch struct {
 
 func (x *EpochEndRequest_PartitionEpoch) Reset() {
 	*x = EpochEndRequest_PartitionEpoch{}
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[35]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2397,7 +2566,7 @@ func (x *EpochEndRequest_PartitionEpoch) String() string {
 func (*EpochEndRequest_PartitionEpoch) ProtoMessage() {}
 
 func (x *EpochEndRequest_PartitionEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[35]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2447,7 +2616,7 @@ type EpochEndResponse_PartitionEpochEnd struct {
 
 func (x *EpochEndResponse_PartitionEpochEnd) Reset() {
 	*x = EpochEndResponse_PartitionEpochEnd{}
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[36]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2459,7 +2628,7 @@ func (x *EpochEndResponse_PartitionEpochEnd) String() string {
 func (*EpochEndResponse_PartitionEpochEnd) ProtoMessage() {}
 
 func (x *EpochEndResponse_PartitionEpochEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[36]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2507,7 +2676,7 @@ type AdvanceStartRequest_PartitionStart struct {
 
 func (x *AdvanceStartRequest_PartitionStart) Reset() {
 	*x = AdvanceStartRequest_PartitionStart{}
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[37]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2519,7 +2688,7 @@ func (x *AdvanceStartRequest_PartitionStart) String() string {
 func (*AdvanceStartRequest_PartitionStart) ProtoMessage() {}
 
 func (x *AdvanceStartRequest_PartitionStart) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[37]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2560,7 +2729,7 @@ type AdvanceStartResponse_PartitionStarted struct {
 
 func (x *AdvanceStartResponse_PartitionStarted) Reset() {
 	*x = AdvanceStartResponse_PartitionStarted{}
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[38]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2572,7 +2741,7 @@ func (x *AdvanceStartResponse_PartitionStarted) String() string {
 func (*AdvanceStartResponse_PartitionStarted) ProtoMessage() {}
 
 func (x *AdvanceStartResponse_PartitionStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[38]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2627,13 +2796,19 @@ type DescribeResponse_PartitionDescription struct {
 	RetentionBytesReclaimed  int64 `protobuf:"varint,17,opt,name=retention_bytes_reclaimed,json=retentionBytesReclaimed,proto3" json:"retention_bytes_reclaimed,omitempty"`
 	CompactionRuns           int64 `protobuf:"varint,18,opt,name=compaction_runs,json=compactionRuns,proto3" json:"compaction_runs,omitempty"`
 	CompactionRecordsDropped int64 `protobuf:"varint,19,opt,name=compaction_records_dropped,json=compactionRecordsDropped,proto3" json:"compaction_records_dropped,omitempty"`
-	unknownFields            protoimpl.UnknownFields
-	sizeCache                protoimpl.SizeCache
+	// First offset that is on this node's disk; what lies below it, down to the
+	// start offset, is in cold storage.
+	LocalStartOffset int64 `protobuf:"varint,20,opt,name=local_start_offset,json=localStartOffset,proto3" json:"local_start_offset,omitempty"`
+	// What is in cold storage.
+	ColdSegmentCount int64 `protobuf:"varint,21,opt,name=cold_segment_count,json=coldSegmentCount,proto3" json:"cold_segment_count,omitempty"`
+	ColdSizeBytes    int64 `protobuf:"varint,22,opt,name=cold_size_bytes,json=coldSizeBytes,proto3" json:"cold_size_bytes,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *DescribeResponse_PartitionDescription) Reset() {
 	*x = DescribeResponse_PartitionDescription{}
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[39]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2645,7 +2820,7 @@ func (x *DescribeResponse_PartitionDescription) String() string {
 func (*DescribeResponse_PartitionDescription) ProtoMessage() {}
 
 func (x *DescribeResponse_PartitionDescription) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[39]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2794,6 +2969,27 @@ func (x *DescribeResponse_PartitionDescription) GetCompactionRecordsDropped() in
 	return 0
 }
 
+func (x *DescribeResponse_PartitionDescription) GetLocalStartOffset() int64 {
+	if x != nil {
+		return x.LocalStartOffset
+	}
+	return 0
+}
+
+func (x *DescribeResponse_PartitionDescription) GetColdSegmentCount() int64 {
+	if x != nil {
+		return x.ColdSegmentCount
+	}
+	return 0
+}
+
+func (x *DescribeResponse_PartitionDescription) GetColdSizeBytes() int64 {
+	if x != nil {
+		return x.ColdSizeBytes
+	}
+	return 0
+}
+
 // ReplicaProgress is how far the leader sees a replica.
 type DescribeResponse_ReplicaProgress struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2809,7 +3005,7 @@ type DescribeResponse_ReplicaProgress struct {
 
 func (x *DescribeResponse_ReplicaProgress) Reset() {
 	*x = DescribeResponse_ReplicaProgress{}
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[40]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2821,7 +3017,7 @@ func (x *DescribeResponse_ReplicaProgress) String() string {
 func (*DescribeResponse_ReplicaProgress) ProtoMessage() {}
 
 func (x *DescribeResponse_ReplicaProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[40]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2891,7 +3087,7 @@ type DescribeProducersResponse_PartitionProducers struct {
 
 func (x *DescribeProducersResponse_PartitionProducers) Reset() {
 	*x = DescribeProducersResponse_PartitionProducers{}
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[41]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2903,7 +3099,7 @@ func (x *DescribeProducersResponse_PartitionProducers) String() string {
 func (*DescribeProducersResponse_PartitionProducers) ProtoMessage() {}
 
 func (x *DescribeProducersResponse_PartitionProducers) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[41]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2959,7 +3155,7 @@ type DescribeProducersResponse_Producer struct {
 
 func (x *DescribeProducersResponse_Producer) Reset() {
 	*x = DescribeProducersResponse_Producer{}
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[42]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2971,7 +3167,7 @@ func (x *DescribeProducersResponse_Producer) String() string {
 func (*DescribeProducersResponse_Producer) ProtoMessage() {}
 
 func (x *DescribeProducersResponse_Producer) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[42]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3036,6 +3232,173 @@ func (x *DescribeProducersResponse_Producer) GetTransactionStartOffset() int64 {
 	return 0
 }
 
+// ColdSegment is a segment in cold storage.
+type ListColdSegmentsResponse_ColdSegment struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	BaseOffset int64                  `protobuf:"varint,1,opt,name=base_offset,json=baseOffset,proto3" json:"base_offset,omitempty"`
+	LastOffset int64                  `protobuf:"varint,2,opt,name=last_offset,json=lastOffset,proto3" json:"last_offset,omitempty"`
+	// Of the batches, without the index behind them.
+	SizeBytes    int64 `protobuf:"varint,3,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	UploadedAtMs int64 `protobuf:"varint,4,opt,name=uploaded_at_ms,json=uploadedAtMs,proto3" json:"uploaded_at_ms,omitempty"`
+	// Largest timestamp of a record.
+	MaxTimestampMs int64 `protobuf:"varint,5,opt,name=max_timestamp_ms,json=maxTimestampMs,proto3" json:"max_timestamp_ms,omitempty"`
+	// Name of the object, under the prefix that the store was given.
+	Object string `protobuf:"bytes,6,opt,name=object,proto3" json:"object,omitempty"`
+	// CRC-32C of the whole object.
+	Crc32C        uint32 `protobuf:"varint,7,opt,name=crc32c,proto3" json:"crc32c,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListColdSegmentsResponse_ColdSegment) Reset() {
+	*x = ListColdSegmentsResponse_ColdSegment{}
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListColdSegmentsResponse_ColdSegment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListColdSegmentsResponse_ColdSegment) ProtoMessage() {}
+
+func (x *ListColdSegmentsResponse_ColdSegment) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListColdSegmentsResponse_ColdSegment.ProtoReflect.Descriptor instead.
+func (*ListColdSegmentsResponse_ColdSegment) Descriptor() ([]byte, []int) {
+	return file_sluice_storage_v1_storage_proto_rawDescGZIP(), []int{22, 0}
+}
+
+func (x *ListColdSegmentsResponse_ColdSegment) GetBaseOffset() int64 {
+	if x != nil {
+		return x.BaseOffset
+	}
+	return 0
+}
+
+func (x *ListColdSegmentsResponse_ColdSegment) GetLastOffset() int64 {
+	if x != nil {
+		return x.LastOffset
+	}
+	return 0
+}
+
+func (x *ListColdSegmentsResponse_ColdSegment) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *ListColdSegmentsResponse_ColdSegment) GetUploadedAtMs() int64 {
+	if x != nil {
+		return x.UploadedAtMs
+	}
+	return 0
+}
+
+func (x *ListColdSegmentsResponse_ColdSegment) GetMaxTimestampMs() int64 {
+	if x != nil {
+		return x.MaxTimestampMs
+	}
+	return 0
+}
+
+func (x *ListColdSegmentsResponse_ColdSegment) GetObject() string {
+	if x != nil {
+		return x.Object
+	}
+	return ""
+}
+
+func (x *ListColdSegmentsResponse_ColdSegment) GetCrc32C() uint32 {
+	if x != nil {
+		return x.Crc32C
+	}
+	return 0
+}
+
+// ColdUpload is an object that is no segment yet.
+type ListColdSegmentsResponse_ColdUpload struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	BaseOffset int64                  `protobuf:"varint,1,opt,name=base_offset,json=baseOffset,proto3" json:"base_offset,omitempty"`
+	LastOffset int64                  `protobuf:"varint,2,opt,name=last_offset,json=lastOffset,proto3" json:"last_offset,omitempty"`
+	Object     string                 `protobuf:"bytes,3,opt,name=object,proto3" json:"object,omitempty"`
+	// The answering leader uploads it just now.
+	Active        bool `protobuf:"varint,4,opt,name=active,proto3" json:"active,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListColdSegmentsResponse_ColdUpload) Reset() {
+	*x = ListColdSegmentsResponse_ColdUpload{}
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListColdSegmentsResponse_ColdUpload) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListColdSegmentsResponse_ColdUpload) ProtoMessage() {}
+
+func (x *ListColdSegmentsResponse_ColdUpload) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListColdSegmentsResponse_ColdUpload.ProtoReflect.Descriptor instead.
+func (*ListColdSegmentsResponse_ColdUpload) Descriptor() ([]byte, []int) {
+	return file_sluice_storage_v1_storage_proto_rawDescGZIP(), []int{22, 1}
+}
+
+func (x *ListColdSegmentsResponse_ColdUpload) GetBaseOffset() int64 {
+	if x != nil {
+		return x.BaseOffset
+	}
+	return 0
+}
+
+func (x *ListColdSegmentsResponse_ColdUpload) GetLastOffset() int64 {
+	if x != nil {
+		return x.LastOffset
+	}
+	return 0
+}
+
+func (x *ListColdSegmentsResponse_ColdUpload) GetObject() string {
+	if x != nil {
+		return x.Object
+	}
+	return ""
+}
+
+func (x *ListColdSegmentsResponse_ColdUpload) GetActive() bool {
+	if x != nil {
+		return x.Active
+	}
+	return false
+}
+
 // PartitionFailure is one of them.
 type RunPassResponse_PartitionFailure struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3047,7 +3410,7 @@ type RunPassResponse_PartitionFailure struct {
 
 func (x *RunPassResponse_PartitionFailure) Reset() {
 	*x = RunPassResponse_PartitionFailure{}
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[43]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3059,7 +3422,7 @@ func (x *RunPassResponse_PartitionFailure) String() string {
 func (*RunPassResponse_PartitionFailure) ProtoMessage() {}
 
 func (x *RunPassResponse_PartitionFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_storage_v1_storage_proto_msgTypes[43]
+	mi := &file_sluice_storage_v1_storage_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3072,7 +3435,7 @@ func (x *RunPassResponse_PartitionFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunPassResponse_PartitionFailure.ProtoReflect.Descriptor instead.
 func (*RunPassResponse_PartitionFailure) Descriptor() ([]byte, []int) {
-	return file_sluice_storage_v1_storage_proto_rawDescGZIP(), []int{22, 0}
+	return file_sluice_storage_v1_storage_proto_rawDescGZIP(), []int{24, 0}
 }
 
 func (x *RunPassResponse_PartitionFailure) GetPartition() *Partition {
@@ -3244,9 +3607,10 @@ const file_sluice_storage_v1_storage_proto_rawDesc = "" +
 	"\x0fDescribeRequest\x12<\n" +
 	"\n" +
 	"partitions\x18\x01 \x03(\v2\x1c.sluice.storage.v1.PartitionR\n" +
-	"partitions\"\x8c\t\n" +
+	"partitions\"\x90\n" +
+	"\n" +
 	"\x10DescribeResponse\x12\\\n" +
-	"\fdescriptions\x18\x01 \x03(\v28.sluice.storage.v1.DescribeResponse.PartitionDescriptionR\fdescriptions\x1a\xe8\x06\n" +
+	"\fdescriptions\x18\x01 \x03(\v28.sluice.storage.v1.DescribeResponse.PartitionDescriptionR\fdescriptions\x1a\xec\a\n" +
 	"\x14PartitionDescription\x12:\n" +
 	"\tpartition\x18\x01 \x01(\v2\x1c.sluice.storage.v1.PartitionR\tpartition\x127\n" +
 	"\x05error\x18\x02 \x01(\v2!.sluice.storage.v1.PartitionErrorR\x05error\x12(\n" +
@@ -3270,7 +3634,10 @@ const file_sluice_storage_v1_storage_proto_rawDesc = "" +
 	"\x1aretention_segments_deleted\x18\x10 \x01(\x03R\x18retentionSegmentsDeleted\x12:\n" +
 	"\x19retention_bytes_reclaimed\x18\x11 \x01(\x03R\x17retentionBytesReclaimed\x12'\n" +
 	"\x0fcompaction_runs\x18\x12 \x01(\x03R\x0ecompactionRuns\x12<\n" +
-	"\x1acompaction_records_dropped\x18\x13 \x01(\x03R\x18compactionRecordsDropped\x1a\xae\x01\n" +
+	"\x1acompaction_records_dropped\x18\x13 \x01(\x03R\x18compactionRecordsDropped\x12,\n" +
+	"\x12local_start_offset\x18\x14 \x01(\x03R\x10localStartOffset\x12,\n" +
+	"\x12cold_segment_count\x18\x15 \x01(\x03R\x10coldSegmentCount\x12&\n" +
+	"\x0fcold_size_bytes\x18\x16 \x01(\x03R\rcoldSizeBytes\x1a\xae\x01\n" +
 	"\x0fReplicaProgress\x12\x1d\n" +
 	"\n" +
 	"replica_id\x18\x01 \x01(\x04R\treplicaId\x12\x12\n" +
@@ -3302,14 +3669,46 @@ const file_sluice_storage_v1_storage_proto_rawDesc = "" +
 	"lastOffset\x12*\n" +
 	"\x11last_timestamp_ms\x18\x05 \x01(\x03R\x0flastTimestampMs\x12+\n" +
 	"\x11coordinator_epoch\x18\x06 \x01(\x05R\x10coordinatorEpoch\x128\n" +
-	"\x18transaction_start_offset\x18\a \x01(\x03R\x16transactionStartOffset\"=\n" +
+	"\x18transaction_start_offset\x18\a \x01(\x03R\x16transactionStartOffset\"\x99\x01\n" +
+	"\x17ListColdSegmentsRequest\x12:\n" +
+	"\tpartition\x18\x01 \x01(\v2\x1c.sluice.storage.v1.PartitionR\tpartition\x12\x1f\n" +
+	"\vfrom_offset\x18\x02 \x01(\x03R\n" +
+	"fromOffset\x12!\n" +
+	"\fmax_segments\x18\x03 \x01(\x05R\vmaxSegments\"\xf3\x05\n" +
+	"\x18ListColdSegmentsResponse\x127\n" +
+	"\x05error\x18\x01 \x01(\v2!.sluice.storage.v1.PartitionErrorR\x05error\x12S\n" +
+	"\bsegments\x18\x02 \x03(\v27.sluice.storage.v1.ListColdSegmentsResponse.ColdSegmentR\bsegments\x12\x12\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\x12P\n" +
+	"\auploads\x18\x04 \x03(\v26.sluice.storage.v1.ListColdSegmentsResponse.ColdUploadR\auploads\x12\x1a\n" +
+	"\bdeleting\x18\x05 \x01(\x03R\bdeleting\x12(\n" +
+	"\x10log_start_offset\x18\x06 \x01(\x03R\x0elogStartOffset\x12,\n" +
+	"\x12local_start_offset\x18\a \x01(\x03R\x10localStartOffset\x1a\xee\x01\n" +
+	"\vColdSegment\x12\x1f\n" +
+	"\vbase_offset\x18\x01 \x01(\x03R\n" +
+	"baseOffset\x12\x1f\n" +
+	"\vlast_offset\x18\x02 \x01(\x03R\n" +
+	"lastOffset\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\x12$\n" +
+	"\x0euploaded_at_ms\x18\x04 \x01(\x03R\fuploadedAtMs\x12(\n" +
+	"\x10max_timestamp_ms\x18\x05 \x01(\x03R\x0emaxTimestampMs\x12\x16\n" +
+	"\x06object\x18\x06 \x01(\tR\x06object\x12\x16\n" +
+	"\x06crc32c\x18\a \x01(\rR\x06crc32c\x1a~\n" +
+	"\n" +
+	"ColdUpload\x12\x1f\n" +
+	"\vbase_offset\x18\x01 \x01(\x03R\n" +
+	"baseOffset\x12\x1f\n" +
+	"\vlast_offset\x18\x02 \x01(\x03R\n" +
+	"lastOffset\x12\x16\n" +
+	"\x06object\x18\x03 \x01(\tR\x06object\x12\x16\n" +
+	"\x06active\x18\x04 \x01(\bR\x06active\"=\n" +
 	"\x0eRunPassRequest\x12+\n" +
 	"\x04pass\x18\x01 \x01(\x0e2\x17.sluice.storage.v1.PassR\x04pass\"\xec\x01\n" +
 	"\x0fRunPassResponse\x12O\n" +
 	"\bfailures\x18\x01 \x03(\v23.sluice.storage.v1.RunPassResponse.PartitionFailureR\bfailures\x1a\x87\x01\n" +
 	"\x10PartitionFailure\x12:\n" +
 	"\tpartition\x18\x01 \x01(\v2\x1c.sluice.storage.v1.PartitionR\tpartition\x127\n" +
-	"\x05error\x18\x02 \x01(\v2!.sluice.storage.v1.PartitionErrorR\x05error*\x90\x06\n" +
+	"\x05error\x18\x02 \x01(\v2!.sluice.storage.v1.PartitionErrorR\x05error*\xce\x06\n" +
 	"\tErrorCode\x12\x1a\n" +
 	"\x16ERROR_CODE_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_CODE_UNKNOWN_PARTITION\x10\x01\x12\x19\n" +
@@ -3335,7 +3734,9 @@ const file_sluice_storage_v1_storage_proto_rawDesc = "" +
 	"\x1cERROR_CODE_INVALID_TXN_STATE\x10\x14\x12$\n" +
 	" ERROR_CODE_TRANSACTION_ABORTABLE\x10\x15\x12\x1a\n" +
 	"\x16ERROR_CODE_UNSUPPORTED\x10\x16\x12\x1a\n" +
-	"\x16ERROR_CODE_STALE_GUARD\x10\x17*K\n" +
+	"\x16ERROR_CODE_STALE_GUARD\x10\x17\x12\x1f\n" +
+	"\x1bERROR_CODE_COLD_UNAVAILABLE\x10\x18\x12\x1b\n" +
+	"\x17ERROR_CODE_COLD_DAMAGED\x10\x19*K\n" +
 	"\x06Origin\x12\x16\n" +
 	"\x12ORIGIN_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rORIGIN_CLIENT\x10\x01\x12\x16\n" +
@@ -3351,7 +3752,7 @@ const file_sluice_storage_v1_storage_proto_rawDesc = "" +
 	"\x04Pass\x12\x14\n" +
 	"\x10PASS_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0ePASS_RETENTION\x10\x01\x12\x13\n" +
-	"\x0fPASS_COMPACTION\x10\x022\x89\a\n" +
+	"\x0fPASS_COMPACTION\x10\x022\xf6\a\n" +
 	"\x0eStorageService\x12M\n" +
 	"\x06Append\x12 .sluice.storage.v1.AppendRequest\x1a!.sluice.storage.v1.AppendResponse\x12P\n" +
 	"\aPrepare\x12!.sluice.storage.v1.PrepareRequest\x1a\".sluice.storage.v1.PrepareResponse\x12_\n" +
@@ -3361,7 +3762,8 @@ const file_sluice_storage_v1_storage_proto_rawDesc = "" +
 	"\bEpochEnd\x12\".sluice.storage.v1.EpochEndRequest\x1a#.sluice.storage.v1.EpochEndResponse\x12_\n" +
 	"\fAdvanceStart\x12&.sluice.storage.v1.AdvanceStartRequest\x1a'.sluice.storage.v1.AdvanceStartResponse\x12S\n" +
 	"\bDescribe\x12\".sluice.storage.v1.DescribeRequest\x1a#.sluice.storage.v1.DescribeResponse\x12n\n" +
-	"\x11DescribeProducers\x12+.sluice.storage.v1.DescribeProducersRequest\x1a,.sluice.storage.v1.DescribeProducersResponse\x12P\n" +
+	"\x11DescribeProducers\x12+.sluice.storage.v1.DescribeProducersRequest\x1a,.sluice.storage.v1.DescribeProducersResponse\x12k\n" +
+	"\x10ListColdSegments\x12*.sluice.storage.v1.ListColdSegmentsRequest\x1a+.sluice.storage.v1.ListColdSegmentsResponse\x12P\n" +
 	"\aRunPass\x12!.sluice.storage.v1.RunPassRequest\x1a\".sluice.storage.v1.RunPassResponseB\xca\x01\n" +
 	"\x15com.sluice.storage.v1B\fStorageProtoP\x01Z=github.com/sluiceio/sluice/gen/go/sluice/storage/v1;storagev1\xa2\x02\x03SSX\xaa\x02\x11Sluice.Storage.V1\xca\x02\x11Sluice\\Storage\\V1\xe2\x02\x1dSluice\\Storage\\V1\\GPBMetadata\xea\x02\x13Sluice::Storage::V1b\x06proto3"
 
@@ -3378,7 +3780,7 @@ func file_sluice_storage_v1_storage_proto_rawDescGZIP() []byte {
 }
 
 var file_sluice_storage_v1_storage_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_sluice_storage_v1_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_sluice_storage_v1_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_sluice_storage_v1_storage_proto_goTypes = []any{
 	(ErrorCode)(0),                                       // 0: sluice.storage.v1.ErrorCode
 	(Origin)(0),                                          // 1: sluice.storage.v1.Origin
@@ -3406,109 +3808,119 @@ var file_sluice_storage_v1_storage_proto_goTypes = []any{
 	(*DescribeResponse)(nil),                             // 23: sluice.storage.v1.DescribeResponse
 	(*DescribeProducersRequest)(nil),                     // 24: sluice.storage.v1.DescribeProducersRequest
 	(*DescribeProducersResponse)(nil),                    // 25: sluice.storage.v1.DescribeProducersResponse
-	(*RunPassRequest)(nil),                               // 26: sluice.storage.v1.RunPassRequest
-	(*RunPassResponse)(nil),                              // 27: sluice.storage.v1.RunPassResponse
-	(*AppendRequest_PartitionAppend)(nil),                // 28: sluice.storage.v1.AppendRequest.PartitionAppend
-	(*AppendResponse_PartitionAppended)(nil),             // 29: sluice.storage.v1.AppendResponse.PartitionAppended
-	(*PrepareRequest_PartitionPrepare)(nil),              // 30: sluice.storage.v1.PrepareRequest.PartitionPrepare
-	(*PrepareResponse_PartitionPrepared)(nil),            // 31: sluice.storage.v1.PrepareResponse.PartitionPrepared
-	(*WriteMarkersRequest_Marker)(nil),                   // 32: sluice.storage.v1.WriteMarkersRequest.Marker
-	(*WriteMarkersResponse_MarkerResult)(nil),            // 33: sluice.storage.v1.WriteMarkersResponse.MarkerResult
-	(*FetchRequest_PartitionFetch)(nil),                  // 34: sluice.storage.v1.FetchRequest.PartitionFetch
-	(*FetchResponse_PartitionFetched)(nil),               // 35: sluice.storage.v1.FetchResponse.PartitionFetched
-	(*FetchResponse_AbortedTransaction)(nil),             // 36: sluice.storage.v1.FetchResponse.AbortedTransaction
-	(*FetchResponse_DivergingEpoch)(nil),                 // 37: sluice.storage.v1.FetchResponse.DivergingEpoch
-	(*ListOffsetsRequest_PartitionQuery)(nil),            // 38: sluice.storage.v1.ListOffsetsRequest.PartitionQuery
-	(*ListOffsetsResponse_PartitionOffset)(nil),          // 39: sluice.storage.v1.ListOffsetsResponse.PartitionOffset
-	(*EpochEndRequest_PartitionEpoch)(nil),               // 40: sluice.storage.v1.EpochEndRequest.PartitionEpoch
-	(*EpochEndResponse_PartitionEpochEnd)(nil),           // 41: sluice.storage.v1.EpochEndResponse.PartitionEpochEnd
-	(*AdvanceStartRequest_PartitionStart)(nil),           // 42: sluice.storage.v1.AdvanceStartRequest.PartitionStart
-	(*AdvanceStartResponse_PartitionStarted)(nil),        // 43: sluice.storage.v1.AdvanceStartResponse.PartitionStarted
-	(*DescribeResponse_PartitionDescription)(nil),        // 44: sluice.storage.v1.DescribeResponse.PartitionDescription
-	(*DescribeResponse_ReplicaProgress)(nil),             // 45: sluice.storage.v1.DescribeResponse.ReplicaProgress
-	(*DescribeProducersResponse_PartitionProducers)(nil), // 46: sluice.storage.v1.DescribeProducersResponse.PartitionProducers
-	(*DescribeProducersResponse_Producer)(nil),           // 47: sluice.storage.v1.DescribeProducersResponse.Producer
-	(*RunPassResponse_PartitionFailure)(nil),             // 48: sluice.storage.v1.RunPassResponse.PartitionFailure
+	(*ListColdSegmentsRequest)(nil),                      // 26: sluice.storage.v1.ListColdSegmentsRequest
+	(*ListColdSegmentsResponse)(nil),                     // 27: sluice.storage.v1.ListColdSegmentsResponse
+	(*RunPassRequest)(nil),                               // 28: sluice.storage.v1.RunPassRequest
+	(*RunPassResponse)(nil),                              // 29: sluice.storage.v1.RunPassResponse
+	(*AppendRequest_PartitionAppend)(nil),                // 30: sluice.storage.v1.AppendRequest.PartitionAppend
+	(*AppendResponse_PartitionAppended)(nil),             // 31: sluice.storage.v1.AppendResponse.PartitionAppended
+	(*PrepareRequest_PartitionPrepare)(nil),              // 32: sluice.storage.v1.PrepareRequest.PartitionPrepare
+	(*PrepareResponse_PartitionPrepared)(nil),            // 33: sluice.storage.v1.PrepareResponse.PartitionPrepared
+	(*WriteMarkersRequest_Marker)(nil),                   // 34: sluice.storage.v1.WriteMarkersRequest.Marker
+	(*WriteMarkersResponse_MarkerResult)(nil),            // 35: sluice.storage.v1.WriteMarkersResponse.MarkerResult
+	(*FetchRequest_PartitionFetch)(nil),                  // 36: sluice.storage.v1.FetchRequest.PartitionFetch
+	(*FetchResponse_PartitionFetched)(nil),               // 37: sluice.storage.v1.FetchResponse.PartitionFetched
+	(*FetchResponse_AbortedTransaction)(nil),             // 38: sluice.storage.v1.FetchResponse.AbortedTransaction
+	(*FetchResponse_DivergingEpoch)(nil),                 // 39: sluice.storage.v1.FetchResponse.DivergingEpoch
+	(*ListOffsetsRequest_PartitionQuery)(nil),            // 40: sluice.storage.v1.ListOffsetsRequest.PartitionQuery
+	(*ListOffsetsResponse_PartitionOffset)(nil),          // 41: sluice.storage.v1.ListOffsetsResponse.PartitionOffset
+	(*EpochEndRequest_PartitionEpoch)(nil),               // 42: sluice.storage.v1.EpochEndRequest.PartitionEpoch
+	(*EpochEndResponse_PartitionEpochEnd)(nil),           // 43: sluice.storage.v1.EpochEndResponse.PartitionEpochEnd
+	(*AdvanceStartRequest_PartitionStart)(nil),           // 44: sluice.storage.v1.AdvanceStartRequest.PartitionStart
+	(*AdvanceStartResponse_PartitionStarted)(nil),        // 45: sluice.storage.v1.AdvanceStartResponse.PartitionStarted
+	(*DescribeResponse_PartitionDescription)(nil),        // 46: sluice.storage.v1.DescribeResponse.PartitionDescription
+	(*DescribeResponse_ReplicaProgress)(nil),             // 47: sluice.storage.v1.DescribeResponse.ReplicaProgress
+	(*DescribeProducersResponse_PartitionProducers)(nil), // 48: sluice.storage.v1.DescribeProducersResponse.PartitionProducers
+	(*DescribeProducersResponse_Producer)(nil),           // 49: sluice.storage.v1.DescribeProducersResponse.Producer
+	(*ListColdSegmentsResponse_ColdSegment)(nil),         // 50: sluice.storage.v1.ListColdSegmentsResponse.ColdSegment
+	(*ListColdSegmentsResponse_ColdUpload)(nil),          // 51: sluice.storage.v1.ListColdSegmentsResponse.ColdUpload
+	(*RunPassResponse_PartitionFailure)(nil),             // 52: sluice.storage.v1.RunPassResponse.PartitionFailure
 }
 var file_sluice_storage_v1_storage_proto_depIdxs = []int32{
 	0,  // 0: sluice.storage.v1.PartitionError.code:type_name -> sluice.storage.v1.ErrorCode
 	6,  // 1: sluice.storage.v1.PartitionError.leader:type_name -> sluice.storage.v1.LeaderHint
 	1,  // 2: sluice.storage.v1.AppendRequest.origin:type_name -> sluice.storage.v1.Origin
-	28, // 3: sluice.storage.v1.AppendRequest.appends:type_name -> sluice.storage.v1.AppendRequest.PartitionAppend
-	29, // 4: sluice.storage.v1.AppendResponse.appended:type_name -> sluice.storage.v1.AppendResponse.PartitionAppended
+	30, // 3: sluice.storage.v1.AppendRequest.appends:type_name -> sluice.storage.v1.AppendRequest.PartitionAppend
+	31, // 4: sluice.storage.v1.AppendResponse.appended:type_name -> sluice.storage.v1.AppendResponse.PartitionAppended
 	2,  // 5: sluice.storage.v1.PrepareRequest.purpose:type_name -> sluice.storage.v1.Purpose
-	30, // 6: sluice.storage.v1.PrepareRequest.partitions:type_name -> sluice.storage.v1.PrepareRequest.PartitionPrepare
-	31, // 7: sluice.storage.v1.PrepareResponse.prepared:type_name -> sluice.storage.v1.PrepareResponse.PartitionPrepared
-	32, // 8: sluice.storage.v1.WriteMarkersRequest.markers:type_name -> sluice.storage.v1.WriteMarkersRequest.Marker
-	33, // 9: sluice.storage.v1.WriteMarkersResponse.results:type_name -> sluice.storage.v1.WriteMarkersResponse.MarkerResult
+	32, // 6: sluice.storage.v1.PrepareRequest.partitions:type_name -> sluice.storage.v1.PrepareRequest.PartitionPrepare
+	33, // 7: sluice.storage.v1.PrepareResponse.prepared:type_name -> sluice.storage.v1.PrepareResponse.PartitionPrepared
+	34, // 8: sluice.storage.v1.WriteMarkersRequest.markers:type_name -> sluice.storage.v1.WriteMarkersRequest.Marker
+	35, // 9: sluice.storage.v1.WriteMarkersResponse.results:type_name -> sluice.storage.v1.WriteMarkersResponse.MarkerResult
 	3,  // 10: sluice.storage.v1.FetchRequest.isolation:type_name -> sluice.storage.v1.Isolation
-	34, // 11: sluice.storage.v1.FetchRequest.fetches:type_name -> sluice.storage.v1.FetchRequest.PartitionFetch
-	35, // 12: sluice.storage.v1.FetchResponse.fetched:type_name -> sluice.storage.v1.FetchResponse.PartitionFetched
+	36, // 11: sluice.storage.v1.FetchRequest.fetches:type_name -> sluice.storage.v1.FetchRequest.PartitionFetch
+	37, // 12: sluice.storage.v1.FetchResponse.fetched:type_name -> sluice.storage.v1.FetchResponse.PartitionFetched
 	3,  // 13: sluice.storage.v1.ListOffsetsRequest.isolation:type_name -> sluice.storage.v1.Isolation
-	38, // 14: sluice.storage.v1.ListOffsetsRequest.queries:type_name -> sluice.storage.v1.ListOffsetsRequest.PartitionQuery
-	39, // 15: sluice.storage.v1.ListOffsetsResponse.offsets:type_name -> sluice.storage.v1.ListOffsetsResponse.PartitionOffset
-	40, // 16: sluice.storage.v1.EpochEndRequest.epochs:type_name -> sluice.storage.v1.EpochEndRequest.PartitionEpoch
-	41, // 17: sluice.storage.v1.EpochEndResponse.ends:type_name -> sluice.storage.v1.EpochEndResponse.PartitionEpochEnd
-	42, // 18: sluice.storage.v1.AdvanceStartRequest.starts:type_name -> sluice.storage.v1.AdvanceStartRequest.PartitionStart
-	43, // 19: sluice.storage.v1.AdvanceStartResponse.started:type_name -> sluice.storage.v1.AdvanceStartResponse.PartitionStarted
+	40, // 14: sluice.storage.v1.ListOffsetsRequest.queries:type_name -> sluice.storage.v1.ListOffsetsRequest.PartitionQuery
+	41, // 15: sluice.storage.v1.ListOffsetsResponse.offsets:type_name -> sluice.storage.v1.ListOffsetsResponse.PartitionOffset
+	42, // 16: sluice.storage.v1.EpochEndRequest.epochs:type_name -> sluice.storage.v1.EpochEndRequest.PartitionEpoch
+	43, // 17: sluice.storage.v1.EpochEndResponse.ends:type_name -> sluice.storage.v1.EpochEndResponse.PartitionEpochEnd
+	44, // 18: sluice.storage.v1.AdvanceStartRequest.starts:type_name -> sluice.storage.v1.AdvanceStartRequest.PartitionStart
+	45, // 19: sluice.storage.v1.AdvanceStartResponse.started:type_name -> sluice.storage.v1.AdvanceStartResponse.PartitionStarted
 	7,  // 20: sluice.storage.v1.DescribeRequest.partitions:type_name -> sluice.storage.v1.Partition
-	44, // 21: sluice.storage.v1.DescribeResponse.descriptions:type_name -> sluice.storage.v1.DescribeResponse.PartitionDescription
+	46, // 21: sluice.storage.v1.DescribeResponse.descriptions:type_name -> sluice.storage.v1.DescribeResponse.PartitionDescription
 	7,  // 22: sluice.storage.v1.DescribeProducersRequest.partitions:type_name -> sluice.storage.v1.Partition
-	46, // 23: sluice.storage.v1.DescribeProducersResponse.partitions:type_name -> sluice.storage.v1.DescribeProducersResponse.PartitionProducers
-	4,  // 24: sluice.storage.v1.RunPassRequest.pass:type_name -> sluice.storage.v1.Pass
-	48, // 25: sluice.storage.v1.RunPassResponse.failures:type_name -> sluice.storage.v1.RunPassResponse.PartitionFailure
-	7,  // 26: sluice.storage.v1.AppendRequest.PartitionAppend.partition:type_name -> sluice.storage.v1.Partition
-	5,  // 27: sluice.storage.v1.AppendResponse.PartitionAppended.error:type_name -> sluice.storage.v1.PartitionError
-	6,  // 28: sluice.storage.v1.AppendResponse.PartitionAppended.leader:type_name -> sluice.storage.v1.LeaderHint
-	7,  // 29: sluice.storage.v1.PrepareRequest.PartitionPrepare.partition:type_name -> sluice.storage.v1.Partition
-	5,  // 30: sluice.storage.v1.PrepareResponse.PartitionPrepared.error:type_name -> sluice.storage.v1.PartitionError
-	7,  // 31: sluice.storage.v1.WriteMarkersRequest.Marker.partitions:type_name -> sluice.storage.v1.Partition
-	5,  // 32: sluice.storage.v1.WriteMarkersResponse.MarkerResult.errors:type_name -> sluice.storage.v1.PartitionError
-	7,  // 33: sluice.storage.v1.FetchRequest.PartitionFetch.partition:type_name -> sluice.storage.v1.Partition
-	5,  // 34: sluice.storage.v1.FetchResponse.PartitionFetched.error:type_name -> sluice.storage.v1.PartitionError
-	36, // 35: sluice.storage.v1.FetchResponse.PartitionFetched.aborted:type_name -> sluice.storage.v1.FetchResponse.AbortedTransaction
-	37, // 36: sluice.storage.v1.FetchResponse.PartitionFetched.diverging:type_name -> sluice.storage.v1.FetchResponse.DivergingEpoch
-	6,  // 37: sluice.storage.v1.FetchResponse.PartitionFetched.leader:type_name -> sluice.storage.v1.LeaderHint
-	7,  // 38: sluice.storage.v1.ListOffsetsRequest.PartitionQuery.partition:type_name -> sluice.storage.v1.Partition
-	5,  // 39: sluice.storage.v1.ListOffsetsResponse.PartitionOffset.error:type_name -> sluice.storage.v1.PartitionError
-	7,  // 40: sluice.storage.v1.EpochEndRequest.PartitionEpoch.partition:type_name -> sluice.storage.v1.Partition
-	5,  // 41: sluice.storage.v1.EpochEndResponse.PartitionEpochEnd.error:type_name -> sluice.storage.v1.PartitionError
-	7,  // 42: sluice.storage.v1.AdvanceStartRequest.PartitionStart.partition:type_name -> sluice.storage.v1.Partition
-	5,  // 43: sluice.storage.v1.AdvanceStartResponse.PartitionStarted.error:type_name -> sluice.storage.v1.PartitionError
-	7,  // 44: sluice.storage.v1.DescribeResponse.PartitionDescription.partition:type_name -> sluice.storage.v1.Partition
-	5,  // 45: sluice.storage.v1.DescribeResponse.PartitionDescription.error:type_name -> sluice.storage.v1.PartitionError
-	6,  // 46: sluice.storage.v1.DescribeResponse.PartitionDescription.leader:type_name -> sluice.storage.v1.LeaderHint
-	45, // 47: sluice.storage.v1.DescribeResponse.PartitionDescription.replicas:type_name -> sluice.storage.v1.DescribeResponse.ReplicaProgress
-	5,  // 48: sluice.storage.v1.DescribeProducersResponse.PartitionProducers.error:type_name -> sluice.storage.v1.PartitionError
-	47, // 49: sluice.storage.v1.DescribeProducersResponse.PartitionProducers.producers:type_name -> sluice.storage.v1.DescribeProducersResponse.Producer
-	7,  // 50: sluice.storage.v1.DescribeProducersResponse.PartitionProducers.partition:type_name -> sluice.storage.v1.Partition
-	7,  // 51: sluice.storage.v1.RunPassResponse.PartitionFailure.partition:type_name -> sluice.storage.v1.Partition
-	5,  // 52: sluice.storage.v1.RunPassResponse.PartitionFailure.error:type_name -> sluice.storage.v1.PartitionError
-	8,  // 53: sluice.storage.v1.StorageService.Append:input_type -> sluice.storage.v1.AppendRequest
-	10, // 54: sluice.storage.v1.StorageService.Prepare:input_type -> sluice.storage.v1.PrepareRequest
-	12, // 55: sluice.storage.v1.StorageService.WriteMarkers:input_type -> sluice.storage.v1.WriteMarkersRequest
-	14, // 56: sluice.storage.v1.StorageService.Fetch:input_type -> sluice.storage.v1.FetchRequest
-	16, // 57: sluice.storage.v1.StorageService.ListOffsets:input_type -> sluice.storage.v1.ListOffsetsRequest
-	18, // 58: sluice.storage.v1.StorageService.EpochEnd:input_type -> sluice.storage.v1.EpochEndRequest
-	20, // 59: sluice.storage.v1.StorageService.AdvanceStart:input_type -> sluice.storage.v1.AdvanceStartRequest
-	22, // 60: sluice.storage.v1.StorageService.Describe:input_type -> sluice.storage.v1.DescribeRequest
-	24, // 61: sluice.storage.v1.StorageService.DescribeProducers:input_type -> sluice.storage.v1.DescribeProducersRequest
-	26, // 62: sluice.storage.v1.StorageService.RunPass:input_type -> sluice.storage.v1.RunPassRequest
-	9,  // 63: sluice.storage.v1.StorageService.Append:output_type -> sluice.storage.v1.AppendResponse
-	11, // 64: sluice.storage.v1.StorageService.Prepare:output_type -> sluice.storage.v1.PrepareResponse
-	13, // 65: sluice.storage.v1.StorageService.WriteMarkers:output_type -> sluice.storage.v1.WriteMarkersResponse
-	15, // 66: sluice.storage.v1.StorageService.Fetch:output_type -> sluice.storage.v1.FetchResponse
-	17, // 67: sluice.storage.v1.StorageService.ListOffsets:output_type -> sluice.storage.v1.ListOffsetsResponse
-	19, // 68: sluice.storage.v1.StorageService.EpochEnd:output_type -> sluice.storage.v1.EpochEndResponse
-	21, // 69: sluice.storage.v1.StorageService.AdvanceStart:output_type -> sluice.storage.v1.AdvanceStartResponse
-	23, // 70: sluice.storage.v1.StorageService.Describe:output_type -> sluice.storage.v1.DescribeResponse
-	25, // 71: sluice.storage.v1.StorageService.DescribeProducers:output_type -> sluice.storage.v1.DescribeProducersResponse
-	27, // 72: sluice.storage.v1.StorageService.RunPass:output_type -> sluice.storage.v1.RunPassResponse
-	63, // [63:73] is the sub-list for method output_type
-	53, // [53:63] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	48, // 23: sluice.storage.v1.DescribeProducersResponse.partitions:type_name -> sluice.storage.v1.DescribeProducersResponse.PartitionProducers
+	7,  // 24: sluice.storage.v1.ListColdSegmentsRequest.partition:type_name -> sluice.storage.v1.Partition
+	5,  // 25: sluice.storage.v1.ListColdSegmentsResponse.error:type_name -> sluice.storage.v1.PartitionError
+	50, // 26: sluice.storage.v1.ListColdSegmentsResponse.segments:type_name -> sluice.storage.v1.ListColdSegmentsResponse.ColdSegment
+	51, // 27: sluice.storage.v1.ListColdSegmentsResponse.uploads:type_name -> sluice.storage.v1.ListColdSegmentsResponse.ColdUpload
+	4,  // 28: sluice.storage.v1.RunPassRequest.pass:type_name -> sluice.storage.v1.Pass
+	52, // 29: sluice.storage.v1.RunPassResponse.failures:type_name -> sluice.storage.v1.RunPassResponse.PartitionFailure
+	7,  // 30: sluice.storage.v1.AppendRequest.PartitionAppend.partition:type_name -> sluice.storage.v1.Partition
+	5,  // 31: sluice.storage.v1.AppendResponse.PartitionAppended.error:type_name -> sluice.storage.v1.PartitionError
+	6,  // 32: sluice.storage.v1.AppendResponse.PartitionAppended.leader:type_name -> sluice.storage.v1.LeaderHint
+	7,  // 33: sluice.storage.v1.PrepareRequest.PartitionPrepare.partition:type_name -> sluice.storage.v1.Partition
+	5,  // 34: sluice.storage.v1.PrepareResponse.PartitionPrepared.error:type_name -> sluice.storage.v1.PartitionError
+	7,  // 35: sluice.storage.v1.WriteMarkersRequest.Marker.partitions:type_name -> sluice.storage.v1.Partition
+	5,  // 36: sluice.storage.v1.WriteMarkersResponse.MarkerResult.errors:type_name -> sluice.storage.v1.PartitionError
+	7,  // 37: sluice.storage.v1.FetchRequest.PartitionFetch.partition:type_name -> sluice.storage.v1.Partition
+	5,  // 38: sluice.storage.v1.FetchResponse.PartitionFetched.error:type_name -> sluice.storage.v1.PartitionError
+	38, // 39: sluice.storage.v1.FetchResponse.PartitionFetched.aborted:type_name -> sluice.storage.v1.FetchResponse.AbortedTransaction
+	39, // 40: sluice.storage.v1.FetchResponse.PartitionFetched.diverging:type_name -> sluice.storage.v1.FetchResponse.DivergingEpoch
+	6,  // 41: sluice.storage.v1.FetchResponse.PartitionFetched.leader:type_name -> sluice.storage.v1.LeaderHint
+	7,  // 42: sluice.storage.v1.ListOffsetsRequest.PartitionQuery.partition:type_name -> sluice.storage.v1.Partition
+	5,  // 43: sluice.storage.v1.ListOffsetsResponse.PartitionOffset.error:type_name -> sluice.storage.v1.PartitionError
+	7,  // 44: sluice.storage.v1.EpochEndRequest.PartitionEpoch.partition:type_name -> sluice.storage.v1.Partition
+	5,  // 45: sluice.storage.v1.EpochEndResponse.PartitionEpochEnd.error:type_name -> sluice.storage.v1.PartitionError
+	7,  // 46: sluice.storage.v1.AdvanceStartRequest.PartitionStart.partition:type_name -> sluice.storage.v1.Partition
+	5,  // 47: sluice.storage.v1.AdvanceStartResponse.PartitionStarted.error:type_name -> sluice.storage.v1.PartitionError
+	7,  // 48: sluice.storage.v1.DescribeResponse.PartitionDescription.partition:type_name -> sluice.storage.v1.Partition
+	5,  // 49: sluice.storage.v1.DescribeResponse.PartitionDescription.error:type_name -> sluice.storage.v1.PartitionError
+	6,  // 50: sluice.storage.v1.DescribeResponse.PartitionDescription.leader:type_name -> sluice.storage.v1.LeaderHint
+	47, // 51: sluice.storage.v1.DescribeResponse.PartitionDescription.replicas:type_name -> sluice.storage.v1.DescribeResponse.ReplicaProgress
+	5,  // 52: sluice.storage.v1.DescribeProducersResponse.PartitionProducers.error:type_name -> sluice.storage.v1.PartitionError
+	49, // 53: sluice.storage.v1.DescribeProducersResponse.PartitionProducers.producers:type_name -> sluice.storage.v1.DescribeProducersResponse.Producer
+	7,  // 54: sluice.storage.v1.DescribeProducersResponse.PartitionProducers.partition:type_name -> sluice.storage.v1.Partition
+	7,  // 55: sluice.storage.v1.RunPassResponse.PartitionFailure.partition:type_name -> sluice.storage.v1.Partition
+	5,  // 56: sluice.storage.v1.RunPassResponse.PartitionFailure.error:type_name -> sluice.storage.v1.PartitionError
+	8,  // 57: sluice.storage.v1.StorageService.Append:input_type -> sluice.storage.v1.AppendRequest
+	10, // 58: sluice.storage.v1.StorageService.Prepare:input_type -> sluice.storage.v1.PrepareRequest
+	12, // 59: sluice.storage.v1.StorageService.WriteMarkers:input_type -> sluice.storage.v1.WriteMarkersRequest
+	14, // 60: sluice.storage.v1.StorageService.Fetch:input_type -> sluice.storage.v1.FetchRequest
+	16, // 61: sluice.storage.v1.StorageService.ListOffsets:input_type -> sluice.storage.v1.ListOffsetsRequest
+	18, // 62: sluice.storage.v1.StorageService.EpochEnd:input_type -> sluice.storage.v1.EpochEndRequest
+	20, // 63: sluice.storage.v1.StorageService.AdvanceStart:input_type -> sluice.storage.v1.AdvanceStartRequest
+	22, // 64: sluice.storage.v1.StorageService.Describe:input_type -> sluice.storage.v1.DescribeRequest
+	24, // 65: sluice.storage.v1.StorageService.DescribeProducers:input_type -> sluice.storage.v1.DescribeProducersRequest
+	26, // 66: sluice.storage.v1.StorageService.ListColdSegments:input_type -> sluice.storage.v1.ListColdSegmentsRequest
+	28, // 67: sluice.storage.v1.StorageService.RunPass:input_type -> sluice.storage.v1.RunPassRequest
+	9,  // 68: sluice.storage.v1.StorageService.Append:output_type -> sluice.storage.v1.AppendResponse
+	11, // 69: sluice.storage.v1.StorageService.Prepare:output_type -> sluice.storage.v1.PrepareResponse
+	13, // 70: sluice.storage.v1.StorageService.WriteMarkers:output_type -> sluice.storage.v1.WriteMarkersResponse
+	15, // 71: sluice.storage.v1.StorageService.Fetch:output_type -> sluice.storage.v1.FetchResponse
+	17, // 72: sluice.storage.v1.StorageService.ListOffsets:output_type -> sluice.storage.v1.ListOffsetsResponse
+	19, // 73: sluice.storage.v1.StorageService.EpochEnd:output_type -> sluice.storage.v1.EpochEndResponse
+	21, // 74: sluice.storage.v1.StorageService.AdvanceStart:output_type -> sluice.storage.v1.AdvanceStartResponse
+	23, // 75: sluice.storage.v1.StorageService.Describe:output_type -> sluice.storage.v1.DescribeResponse
+	25, // 76: sluice.storage.v1.StorageService.DescribeProducers:output_type -> sluice.storage.v1.DescribeProducersResponse
+	27, // 77: sluice.storage.v1.StorageService.ListColdSegments:output_type -> sluice.storage.v1.ListColdSegmentsResponse
+	29, // 78: sluice.storage.v1.StorageService.RunPass:output_type -> sluice.storage.v1.RunPassResponse
+	68, // [68:79] is the sub-list for method output_type
+	57, // [57:68] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_sluice_storage_v1_storage_proto_init() }
@@ -3517,17 +3929,17 @@ func file_sluice_storage_v1_storage_proto_init() {
 		return
 	}
 	file_sluice_storage_v1_storage_proto_msgTypes[0].OneofWrappers = []any{}
-	file_sluice_storage_v1_storage_proto_msgTypes[23].OneofWrappers = []any{}
-	file_sluice_storage_v1_storage_proto_msgTypes[29].OneofWrappers = []any{}
-	file_sluice_storage_v1_storage_proto_msgTypes[33].OneofWrappers = []any{}
+	file_sluice_storage_v1_storage_proto_msgTypes[25].OneofWrappers = []any{}
+	file_sluice_storage_v1_storage_proto_msgTypes[31].OneofWrappers = []any{}
 	file_sluice_storage_v1_storage_proto_msgTypes[35].OneofWrappers = []any{}
+	file_sluice_storage_v1_storage_proto_msgTypes[37].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_storage_v1_storage_proto_rawDesc), len(file_sluice_storage_v1_storage_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   44,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

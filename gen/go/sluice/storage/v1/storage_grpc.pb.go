@@ -28,6 +28,7 @@ const (
 	StorageService_AdvanceStart_FullMethodName      = "/sluice.storage.v1.StorageService/AdvanceStart"
 	StorageService_Describe_FullMethodName          = "/sluice.storage.v1.StorageService/Describe"
 	StorageService_DescribeProducers_FullMethodName = "/sluice.storage.v1.StorageService/DescribeProducers"
+	StorageService_ListColdSegments_FullMethodName  = "/sluice.storage.v1.StorageService/ListColdSegments"
 	StorageService_RunPass_FullMethodName           = "/sluice.storage.v1.StorageService/RunPass"
 )
 
@@ -65,6 +66,8 @@ type StorageServiceClient interface {
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error)
 	// DescribeProducers returns the producers that partitions remember.
 	DescribeProducers(ctx context.Context, in *DescribeProducersRequest, opts ...grpc.CallOption) (*DescribeProducersResponse, error)
+	// ListColdSegments returns what a partition has in cold storage.
+	ListColdSegments(ctx context.Context, in *ListColdSegmentsRequest, opts ...grpc.CallOption) (*ListColdSegmentsResponse, error)
 	// RunPass runs a maintenance pass over the node's partitions and returns when
 	// it is done. A partition that fails does not stop the pass over the others.
 	RunPass(ctx context.Context, in *RunPassRequest, opts ...grpc.CallOption) (*RunPassResponse, error)
@@ -168,6 +171,16 @@ func (c *storageServiceClient) DescribeProducers(ctx context.Context, in *Descri
 	return out, nil
 }
 
+func (c *storageServiceClient) ListColdSegments(ctx context.Context, in *ListColdSegmentsRequest, opts ...grpc.CallOption) (*ListColdSegmentsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListColdSegmentsResponse)
+	err := c.cc.Invoke(ctx, StorageService_ListColdSegments_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *storageServiceClient) RunPass(ctx context.Context, in *RunPassRequest, opts ...grpc.CallOption) (*RunPassResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RunPassResponse)
@@ -212,6 +225,8 @@ type StorageServiceServer interface {
 	Describe(context.Context, *DescribeRequest) (*DescribeResponse, error)
 	// DescribeProducers returns the producers that partitions remember.
 	DescribeProducers(context.Context, *DescribeProducersRequest) (*DescribeProducersResponse, error)
+	// ListColdSegments returns what a partition has in cold storage.
+	ListColdSegments(context.Context, *ListColdSegmentsRequest) (*ListColdSegmentsResponse, error)
 	// RunPass runs a maintenance pass over the node's partitions and returns when
 	// it is done. A partition that fails does not stop the pass over the others.
 	RunPass(context.Context, *RunPassRequest) (*RunPassResponse, error)
@@ -251,6 +266,9 @@ func (UnimplementedStorageServiceServer) Describe(context.Context, *DescribeRequ
 }
 func (UnimplementedStorageServiceServer) DescribeProducers(context.Context, *DescribeProducersRequest) (*DescribeProducersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DescribeProducers not implemented")
+}
+func (UnimplementedStorageServiceServer) ListColdSegments(context.Context, *ListColdSegmentsRequest) (*ListColdSegmentsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListColdSegments not implemented")
 }
 func (UnimplementedStorageServiceServer) RunPass(context.Context, *RunPassRequest) (*RunPassResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RunPass not implemented")
@@ -438,6 +456,24 @@ func _StorageService_DescribeProducers_Handler(srv interface{}, ctx context.Cont
 	return interceptor(ctx, in, info, handler)
 }
 
+func _StorageService_ListColdSegments_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListColdSegmentsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StorageServiceServer).ListColdSegments(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: StorageService_ListColdSegments_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StorageServiceServer).ListColdSegments(ctx, req.(*ListColdSegmentsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _StorageService_RunPass_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RunPassRequest)
 	if err := dec(in); err != nil {
@@ -498,6 +534,10 @@ var StorageService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DescribeProducers",
 			Handler:    _StorageService_DescribeProducers_Handler,
+		},
+		{
+			MethodName: "ListColdSegments",
+			Handler:    _StorageService_ListColdSegments_Handler,
 		},
 		{
 			MethodName: "RunPass",

@@ -26,7 +26,7 @@ from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from sluice.api.v1 import json_pb2 as sluice_dot_api_dot_v1_dot_json__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bsluice/admin/v1/admin.proto\x12\x0fsluice.admin.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x18sluice/api/v1/json.proto\"\x15\n\x13RunRetentionRequest\"\x16\n\x14RunRetentionResponse\"\x16\n\x14RunCompactionRequest\"\x17\n\x15RunCompactionResponse\"\x16\n\x14ListProducersRequest\"E\n\x15ListProducersResponse\x12,\n\tproducers\x18\x01 \x03(\x0b\x32\x19.sluice.admin.v1.Producer\"|\n\x08Producer\x12\x13\n\x0bproducer_id\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x14\n\x0clast_used_ms\x18\x03 \x01(\x03\x12\x36\n\npartitions\x18\x04 \x03(\x0b\x32\".sluice.admin.v1.ProducerPartition\"a\n\x11ProducerPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x15\n\rlast_sequence\x18\x03 \x01(\x03\x12\x13\n\x0blast_offset\x18\x04 \x01(\x03\"J\n\x15\x44\x65leteProducerRequest\x12\x13\n\x0bproducer_id\x18\x01 \x01(\t\x12\x12\n\x05owner\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x08\n\x06_owner\"\x18\n\x16\x44\x65leteProducerResponse\"$\n\x13ResetOffsetsRequest\x12\r\n\x05topic\x18\x01 \x01(\t\"F\n\x14ResetOffsetsResponse\x12\x17\n\x0fgroups_affected\x18\x01 \x01(\x03\x12\x15\n\rentries_reset\x18\x02 \x01(\x03\"\x10\n\x0eGetRaftRequest\"E\n\x0fGetRaftResponse\x12\x32\n\npartitions\x18\x01 \x03(\x0b\x32\x1e.sluice.admin.v1.RaftPartition\"\xc5\x01\n\rRaftPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0c\n\x04node\x18\x03 \x01(\t\x12\x0c\n\x04role\x18\x04 \x01(\t\x12\x0c\n\x04term\x18\x05 \x01(\x03\x12\x0e\n\x06leader\x18\x06 \x01(\t\x12\x14\n\x0c\x63ommit_index\x18\x07 \x01(\x03\x12\x12\n\nlast_index\x18\x08 \x01(\x03\x12.\n\x08replicas\x18\t \x03(\x0b\x32\x1c.sluice.admin.v1.RaftReplica\"a\n\x0bRaftReplica\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\x13\n\x0bmatch_index\x18\x03 \x01(\x03\x12\x12\n\nnext_index\x18\x04 \x01(\x03\x12\r\n\x05state\x18\x05 \x01(\t\"+\n\x03\x41\x63l\x12\x0e\n\x06\x61\x63tion\x18\x01 \x01(\t\x12\x14\n\x0ctopic_prefix\x18\x02 \x01(\t\"\xfc\x01\n\x03Key\x12\x0e\n\x06key_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\"\n\x04\x61\x63ls\x18\x03 \x03(\x0b\x32\x14.sluice.admin.v1.Acl\x12*\n\x15produce_bytes_per_sec\x18\x04 \x01(\x03\x42\x06\x8a\xc9\x18\x02 \x01H\x00\x88\x01\x01\x12*\n\x15\x63onsume_bytes_per_sec\x18\x05 \x01(\x03\x42\x06\x8a\xc9\x18\x02 \x01H\x01\x88\x01\x01\x12\x15\n\rcreated_at_ms\x18\x06 \x01(\x03\x12\x10\n\x08\x64isabled\x18\x07 \x01(\x08\x42\x18\n\x16_produce_bytes_per_secB\x18\n\x16_consume_bytes_per_sec\"\xc0\x01\n\x10\x43reateKeyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\"\n\x04\x61\x63ls\x18\x02 \x03(\x0b\x32\x14.sluice.admin.v1.Acl\x12\"\n\x15produce_bytes_per_sec\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\"\n\x15\x63onsume_bytes_per_sec\x18\x04 \x01(\x03H\x01\x88\x01\x01\x42\x18\n\x16_produce_bytes_per_secB\x18\n\x16_consume_bytes_per_sec\"F\n\x11\x43reateKeyResponse\x12!\n\x03key\x18\x01 \x01(\x0b\x32\x14.sluice.admin.v1.Key\x12\x0e\n\x06secret\x18\x02 \x01(\t\"\x11\n\x0fListKeysRequest\"6\n\x10ListKeysResponse\x12\"\n\x04keys\x18\x01 \x03(\x0b\x32\x14.sluice.admin.v1.Key\"\"\n\x10\x44\x65leteKeyRequest\x12\x0e\n\x06key_id\x18\x01 \x01(\t\"\x13\n\x11\x44\x65leteKeyResponse2\xe9\x05\n\x0c\x41\x64minService\x12y\n\x0cRunRetention\x12$.sluice.admin.v1.RunRetentionRequest\x1a%.sluice.admin.v1.RunRetentionResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\"\x14/admin/run-retention\x12}\n\rRunCompaction\x12%.sluice.admin.v1.RunCompactionRequest\x1a&.sluice.admin.v1.RunCompactionResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\"\x15/admin/run-compaction\x12x\n\rListProducers\x12%.sluice.admin.v1.ListProducersRequest\x1a&.sluice.admin.v1.ListProducersResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/admin/producers\x12\x89\x01\n\x0e\x44\x65leteProducer\x12&.sluice.admin.v1.DeleteProducerRequest\x1a\'.sluice.admin.v1.DeleteProducerResponse\"&\x82\xd3\xe4\x93\x02 *\x1e/admin/producers/{producer_id}\x12|\n\x0cResetOffsets\x12$.sluice.admin.v1.ResetOffsetsRequest\x1a%.sluice.admin.v1.ResetOffsetsResponse\"\x1f\x82\xd3\xe4\x93\x02\x19\"\x14/admin/reset-offsets:\x01*\x12[\n\x07GetRaft\x12\x1f.sluice.admin.v1.GetRaftRequest\x1a .sluice.admin.v1.GetRaftResponse\"\r\x82\xd3\xe4\x93\x02\x07\x12\x05/raft2\xd0\x02\n\nKeyService\x12j\n\tCreateKey\x12!.sluice.admin.v1.CreateKeyRequest\x1a\".sluice.admin.v1.CreateKeyResponse\"\x16\x82\xd3\xe4\x93\x02\x10\"\x0b/admin/keys:\x01*\x12\x64\n\x08ListKeys\x12 .sluice.admin.v1.ListKeysRequest\x1a!.sluice.admin.v1.ListKeysResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\x0b/admin/keys\x12p\n\tDeleteKey\x12!.sluice.admin.v1.DeleteKeyRequest\x1a\".sluice.admin.v1.DeleteKeyResponse\"\x1c\x82\xd3\xe4\x93\x02\x16*\x14/admin/keys/{key_id}b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bsluice/admin/v1/admin.proto\x12\x0fsluice.admin.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x18sluice/api/v1/json.proto\"\x15\n\x13RunRetentionRequest\"\x16\n\x14RunRetentionResponse\"\x16\n\x14RunCompactionRequest\"\x17\n\x15RunCompactionResponse\"\x16\n\x14ListProducersRequest\"E\n\x15ListProducersResponse\x12,\n\tproducers\x18\x01 \x03(\x0b\x32\x19.sluice.admin.v1.Producer\"|\n\x08Producer\x12\x13\n\x0bproducer_id\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x14\n\x0clast_used_ms\x18\x03 \x01(\x03\x12\x36\n\npartitions\x18\x04 \x03(\x0b\x32\".sluice.admin.v1.ProducerPartition\"a\n\x11ProducerPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x15\n\rlast_sequence\x18\x03 \x01(\x03\x12\x13\n\x0blast_offset\x18\x04 \x01(\x03\"J\n\x15\x44\x65leteProducerRequest\x12\x13\n\x0bproducer_id\x18\x01 \x01(\t\x12\x12\n\x05owner\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x08\n\x06_owner\"\x18\n\x16\x44\x65leteProducerResponse\"$\n\x13ResetOffsetsRequest\x12\r\n\x05topic\x18\x01 \x01(\t\"F\n\x14ResetOffsetsResponse\x12\x17\n\x0fgroups_affected\x18\x01 \x01(\x03\x12\x15\n\rentries_reset\x18\x02 \x01(\x03\"\x12\n\x10ListNodesRequest\"9\n\x11ListNodesResponse\x12$\n\x05nodes\x18\x01 \x03(\x0b\x32\x15.sluice.admin.v1.Node\"{\n\x04Node\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04live\x18\x02 \x01(\x08\x12\x11\n\tforgotten\x18\x03 \x01(\x08\x12\r\n\x05roles\x18\x04 \x03(\t\x12\x0c\n\x04rack\x18\x05 \x01(\t\x12\x10\n\x08replicas\x18\x06 \x01(\x03\x12\x17\n\x0f\x64\x65leting_topics\x18\x07 \x01(\x03\"3\n\x11\x46orgetNodeRequest\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\r\n\x05\x66orce\x18\x02 \x01(\x08\")\n\x12\x46orgetNodeResponse\x12\x13\n\x0blost_topics\x18\x01 \x03(\t\"=\n\x19ListTieredSegmentsRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\"N\n\x1aListTieredSegmentsResponse\x12\x30\n\x08segments\x18\x01 \x03(\x0b\x32\x1e.sluice.admin.v1.TieredSegment\"\x9e\x01\n\rTieredSegment\x12\x13\n\x0b\x62\x61se_offset\x18\x01 \x01(\x03\x12\x13\n\x0blast_offset\x18\x02 \x01(\x03\x12\x12\n\nsize_bytes\x18\x03 \x01(\x03\x12\x16\n\x0euploaded_at_ms\x18\x04 \x01(\x03\x12\x18\n\x10max_timestamp_ms\x18\x05 \x01(\x03\x12\x0e\n\x06object\x18\x06 \x01(\t\x12\r\n\x05local\x18\x07 \x01(\x08\"\x10\n\x0eGetRaftRequest\"E\n\x0fGetRaftResponse\x12\x32\n\npartitions\x18\x01 \x03(\x0b\x32\x1e.sluice.admin.v1.RaftPartition\"\xc5\x01\n\rRaftPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0c\n\x04node\x18\x03 \x01(\t\x12\x0c\n\x04role\x18\x04 \x01(\t\x12\x0c\n\x04term\x18\x05 \x01(\x03\x12\x0e\n\x06leader\x18\x06 \x01(\t\x12\x14\n\x0c\x63ommit_index\x18\x07 \x01(\x03\x12\x12\n\nlast_index\x18\x08 \x01(\x03\x12.\n\x08replicas\x18\t \x03(\x0b\x32\x1c.sluice.admin.v1.RaftReplica\"a\n\x0bRaftReplica\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\x13\n\x0bmatch_index\x18\x03 \x01(\x03\x12\x12\n\nnext_index\x18\x04 \x01(\x03\x12\r\n\x05state\x18\x05 \x01(\t\"+\n\x03\x41\x63l\x12\x0e\n\x06\x61\x63tion\x18\x01 \x01(\t\x12\x14\n\x0ctopic_prefix\x18\x02 \x01(\t\"\xfc\x01\n\x03Key\x12\x0e\n\x06key_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\"\n\x04\x61\x63ls\x18\x03 \x03(\x0b\x32\x14.sluice.admin.v1.Acl\x12*\n\x15produce_bytes_per_sec\x18\x04 \x01(\x03\x42\x06\x8a\xc9\x18\x02 \x01H\x00\x88\x01\x01\x12*\n\x15\x63onsume_bytes_per_sec\x18\x05 \x01(\x03\x42\x06\x8a\xc9\x18\x02 \x01H\x01\x88\x01\x01\x12\x15\n\rcreated_at_ms\x18\x06 \x01(\x03\x12\x10\n\x08\x64isabled\x18\x07 \x01(\x08\x42\x18\n\x16_produce_bytes_per_secB\x18\n\x16_consume_bytes_per_sec\"\xc0\x01\n\x10\x43reateKeyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\"\n\x04\x61\x63ls\x18\x02 \x03(\x0b\x32\x14.sluice.admin.v1.Acl\x12\"\n\x15produce_bytes_per_sec\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\"\n\x15\x63onsume_bytes_per_sec\x18\x04 \x01(\x03H\x01\x88\x01\x01\x42\x18\n\x16_produce_bytes_per_secB\x18\n\x16_consume_bytes_per_sec\"F\n\x11\x43reateKeyResponse\x12!\n\x03key\x18\x01 \x01(\x0b\x32\x14.sluice.admin.v1.Key\x12\x0e\n\x06secret\x18\x02 \x01(\t\"\x11\n\x0fListKeysRequest\"6\n\x10ListKeysResponse\x12\"\n\x04keys\x18\x01 \x03(\x0b\x32\x14.sluice.admin.v1.Key\"\"\n\x10\x44\x65leteKeyRequest\x12\x0e\n\x06key_id\x18\x01 \x01(\t\"\x13\n\x11\x44\x65leteKeyResponse2\xe5\x08\n\x0c\x41\x64minService\x12y\n\x0cRunRetention\x12$.sluice.admin.v1.RunRetentionRequest\x1a%.sluice.admin.v1.RunRetentionResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\"\x14/admin/run-retention\x12}\n\rRunCompaction\x12%.sluice.admin.v1.RunCompactionRequest\x1a&.sluice.admin.v1.RunCompactionResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\"\x15/admin/run-compaction\x12x\n\rListProducers\x12%.sluice.admin.v1.ListProducersRequest\x1a&.sluice.admin.v1.ListProducersResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/admin/producers\x12\x89\x01\n\x0e\x44\x65leteProducer\x12&.sluice.admin.v1.DeleteProducerRequest\x1a\'.sluice.admin.v1.DeleteProducerResponse\"&\x82\xd3\xe4\x93\x02 *\x1e/admin/producers/{producer_id}\x12|\n\x0cResetOffsets\x12$.sluice.admin.v1.ResetOffsetsRequest\x1a%.sluice.admin.v1.ResetOffsetsResponse\"\x1f\x82\xd3\xe4\x93\x02\x19\"\x14/admin/reset-offsets:\x01*\x12h\n\tListNodes\x12!.sluice.admin.v1.ListNodesRequest\x1a\".sluice.admin.v1.ListNodesResponse\"\x14\x82\xd3\xe4\x93\x02\x0e\x12\x0c/admin/nodes\x12u\n\nForgetNode\x12\".sluice.admin.v1.ForgetNodeRequest\x1a#.sluice.admin.v1.ForgetNodeResponse\"\x1e\x82\xd3\xe4\x93\x02\x18*\x16/admin/nodes/{node_id}\x12\x98\x01\n\x12ListTieredSegments\x12*.sluice.admin.v1.ListTieredSegmentsRequest\x1a+.sluice.admin.v1.ListTieredSegmentsResponse\")\x82\xd3\xe4\x93\x02#\x12!/admin/tiered/{topic}/{partition}\x12[\n\x07GetRaft\x12\x1f.sluice.admin.v1.GetRaftRequest\x1a .sluice.admin.v1.GetRaftResponse\"\r\x82\xd3\xe4\x93\x02\x07\x12\x05/raft2\xd0\x02\n\nKeyService\x12j\n\tCreateKey\x12!.sluice.admin.v1.CreateKeyRequest\x1a\".sluice.admin.v1.CreateKeyResponse\"\x16\x82\xd3\xe4\x93\x02\x10\"\x0b/admin/keys:\x01*\x12\x64\n\x08ListKeys\x12 .sluice.admin.v1.ListKeysRequest\x1a!.sluice.admin.v1.ListKeysResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\x0b/admin/keys\x12p\n\tDeleteKey\x12!.sluice.admin.v1.DeleteKeyRequest\x1a\".sluice.admin.v1.DeleteKeyResponse\"\x1c\x82\xd3\xe4\x93\x02\x16*\x14/admin/keys/{key_id}b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -47,6 +47,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ADMINSERVICE'].methods_by_name['DeleteProducer']._serialized_options = b'\202\323\344\223\002 *\036/admin/producers/{producer_id}'
   _globals['_ADMINSERVICE'].methods_by_name['ResetOffsets']._loaded_options = None
   _globals['_ADMINSERVICE'].methods_by_name['ResetOffsets']._serialized_options = b'\202\323\344\223\002\031\"\024/admin/reset-offsets:\001*'
+  _globals['_ADMINSERVICE'].methods_by_name['ListNodes']._loaded_options = None
+  _globals['_ADMINSERVICE'].methods_by_name['ListNodes']._serialized_options = b'\202\323\344\223\002\016\022\014/admin/nodes'
+  _globals['_ADMINSERVICE'].methods_by_name['ForgetNode']._loaded_options = None
+  _globals['_ADMINSERVICE'].methods_by_name['ForgetNode']._serialized_options = b'\202\323\344\223\002\030*\026/admin/nodes/{node_id}'
+  _globals['_ADMINSERVICE'].methods_by_name['ListTieredSegments']._loaded_options = None
+  _globals['_ADMINSERVICE'].methods_by_name['ListTieredSegments']._serialized_options = b'\202\323\344\223\002#\022!/admin/tiered/{topic}/{partition}'
   _globals['_ADMINSERVICE'].methods_by_name['GetRaft']._loaded_options = None
   _globals['_ADMINSERVICE'].methods_by_name['GetRaft']._serialized_options = b'\202\323\344\223\002\007\022\005/raft'
   _globals['_KEYSERVICE'].methods_by_name['CreateKey']._loaded_options = None
@@ -79,32 +85,48 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RESETOFFSETSREQUEST']._serialized_end=658
   _globals['_RESETOFFSETSRESPONSE']._serialized_start=660
   _globals['_RESETOFFSETSRESPONSE']._serialized_end=730
-  _globals['_GETRAFTREQUEST']._serialized_start=732
-  _globals['_GETRAFTREQUEST']._serialized_end=748
-  _globals['_GETRAFTRESPONSE']._serialized_start=750
-  _globals['_GETRAFTRESPONSE']._serialized_end=819
-  _globals['_RAFTPARTITION']._serialized_start=822
-  _globals['_RAFTPARTITION']._serialized_end=1019
-  _globals['_RAFTREPLICA']._serialized_start=1021
-  _globals['_RAFTREPLICA']._serialized_end=1118
-  _globals['_ACL']._serialized_start=1120
-  _globals['_ACL']._serialized_end=1163
-  _globals['_KEY']._serialized_start=1166
-  _globals['_KEY']._serialized_end=1418
-  _globals['_CREATEKEYREQUEST']._serialized_start=1421
-  _globals['_CREATEKEYREQUEST']._serialized_end=1613
-  _globals['_CREATEKEYRESPONSE']._serialized_start=1615
-  _globals['_CREATEKEYRESPONSE']._serialized_end=1685
-  _globals['_LISTKEYSREQUEST']._serialized_start=1687
-  _globals['_LISTKEYSREQUEST']._serialized_end=1704
-  _globals['_LISTKEYSRESPONSE']._serialized_start=1706
-  _globals['_LISTKEYSRESPONSE']._serialized_end=1760
-  _globals['_DELETEKEYREQUEST']._serialized_start=1762
-  _globals['_DELETEKEYREQUEST']._serialized_end=1796
-  _globals['_DELETEKEYRESPONSE']._serialized_start=1798
-  _globals['_DELETEKEYRESPONSE']._serialized_end=1817
-  _globals['_ADMINSERVICE']._serialized_start=1820
-  _globals['_ADMINSERVICE']._serialized_end=2565
-  _globals['_KEYSERVICE']._serialized_start=2568
-  _globals['_KEYSERVICE']._serialized_end=2904
+  _globals['_LISTNODESREQUEST']._serialized_start=732
+  _globals['_LISTNODESREQUEST']._serialized_end=750
+  _globals['_LISTNODESRESPONSE']._serialized_start=752
+  _globals['_LISTNODESRESPONSE']._serialized_end=809
+  _globals['_NODE']._serialized_start=811
+  _globals['_NODE']._serialized_end=934
+  _globals['_FORGETNODEREQUEST']._serialized_start=936
+  _globals['_FORGETNODEREQUEST']._serialized_end=987
+  _globals['_FORGETNODERESPONSE']._serialized_start=989
+  _globals['_FORGETNODERESPONSE']._serialized_end=1030
+  _globals['_LISTTIEREDSEGMENTSREQUEST']._serialized_start=1032
+  _globals['_LISTTIEREDSEGMENTSREQUEST']._serialized_end=1093
+  _globals['_LISTTIEREDSEGMENTSRESPONSE']._serialized_start=1095
+  _globals['_LISTTIEREDSEGMENTSRESPONSE']._serialized_end=1173
+  _globals['_TIEREDSEGMENT']._serialized_start=1176
+  _globals['_TIEREDSEGMENT']._serialized_end=1334
+  _globals['_GETRAFTREQUEST']._serialized_start=1336
+  _globals['_GETRAFTREQUEST']._serialized_end=1352
+  _globals['_GETRAFTRESPONSE']._serialized_start=1354
+  _globals['_GETRAFTRESPONSE']._serialized_end=1423
+  _globals['_RAFTPARTITION']._serialized_start=1426
+  _globals['_RAFTPARTITION']._serialized_end=1623
+  _globals['_RAFTREPLICA']._serialized_start=1625
+  _globals['_RAFTREPLICA']._serialized_end=1722
+  _globals['_ACL']._serialized_start=1724
+  _globals['_ACL']._serialized_end=1767
+  _globals['_KEY']._serialized_start=1770
+  _globals['_KEY']._serialized_end=2022
+  _globals['_CREATEKEYREQUEST']._serialized_start=2025
+  _globals['_CREATEKEYREQUEST']._serialized_end=2217
+  _globals['_CREATEKEYRESPONSE']._serialized_start=2219
+  _globals['_CREATEKEYRESPONSE']._serialized_end=2289
+  _globals['_LISTKEYSREQUEST']._serialized_start=2291
+  _globals['_LISTKEYSREQUEST']._serialized_end=2308
+  _globals['_LISTKEYSRESPONSE']._serialized_start=2310
+  _globals['_LISTKEYSRESPONSE']._serialized_end=2364
+  _globals['_DELETEKEYREQUEST']._serialized_start=2366
+  _globals['_DELETEKEYREQUEST']._serialized_end=2400
+  _globals['_DELETEKEYRESPONSE']._serialized_start=2402
+  _globals['_DELETEKEYRESPONSE']._serialized_end=2421
+  _globals['_ADMINSERVICE']._serialized_start=2424
+  _globals['_ADMINSERVICE']._serialized_end=3549
+  _globals['_KEYSERVICE']._serialized_start=3552
+  _globals['_KEYSERVICE']._serialized_end=3888
 # @@protoc_insertion_point(module_scope)

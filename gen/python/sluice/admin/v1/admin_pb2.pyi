@@ -84,6 +84,80 @@ class ResetOffsetsResponse(_message.Message):
     entries_reset: int
     def __init__(self, groups_affected: _Optional[int] = ..., entries_reset: _Optional[int] = ...) -> None: ...
 
+class ListNodesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListNodesResponse(_message.Message):
+    __slots__ = ("nodes",)
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    nodes: _containers.RepeatedCompositeFieldContainer[Node]
+    def __init__(self, nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ...) -> None: ...
+
+class Node(_message.Message):
+    __slots__ = ("id", "live", "forgotten", "roles", "rack", "replicas", "deleting_topics")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    LIVE_FIELD_NUMBER: _ClassVar[int]
+    FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
+    ROLES_FIELD_NUMBER: _ClassVar[int]
+    RACK_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    DELETING_TOPICS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    live: bool
+    forgotten: bool
+    roles: _containers.RepeatedScalarFieldContainer[str]
+    rack: str
+    replicas: int
+    deleting_topics: int
+    def __init__(self, id: _Optional[str] = ..., live: _Optional[bool] = ..., forgotten: _Optional[bool] = ..., roles: _Optional[_Iterable[str]] = ..., rack: _Optional[str] = ..., replicas: _Optional[int] = ..., deleting_topics: _Optional[int] = ...) -> None: ...
+
+class ForgetNodeRequest(_message.Message):
+    __slots__ = ("node_id", "force")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    force: bool
+    def __init__(self, node_id: _Optional[str] = ..., force: _Optional[bool] = ...) -> None: ...
+
+class ForgetNodeResponse(_message.Message):
+    __slots__ = ("lost_topics",)
+    LOST_TOPICS_FIELD_NUMBER: _ClassVar[int]
+    lost_topics: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, lost_topics: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ListTieredSegmentsRequest(_message.Message):
+    __slots__ = ("topic", "partition")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
+
+class ListTieredSegmentsResponse(_message.Message):
+    __slots__ = ("segments",)
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    segments: _containers.RepeatedCompositeFieldContainer[TieredSegment]
+    def __init__(self, segments: _Optional[_Iterable[_Union[TieredSegment, _Mapping]]] = ...) -> None: ...
+
+class TieredSegment(_message.Message):
+    __slots__ = ("base_offset", "last_offset", "size_bytes", "uploaded_at_ms", "max_timestamp_ms", "object", "local")
+    BASE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LAST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    UPLOADED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_FIELD_NUMBER: _ClassVar[int]
+    base_offset: int
+    last_offset: int
+    size_bytes: int
+    uploaded_at_ms: int
+    max_timestamp_ms: int
+    object: str
+    local: bool
+    def __init__(self, base_offset: _Optional[int] = ..., last_offset: _Optional[int] = ..., size_bytes: _Optional[int] = ..., uploaded_at_ms: _Optional[int] = ..., max_timestamp_ms: _Optional[int] = ..., object: _Optional[str] = ..., local: _Optional[bool] = ...) -> None: ...
+
 class GetRaftRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -60,6 +60,21 @@ class AdminServiceStub:
                 request_serializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ResetOffsetsRequest.SerializeToString,
                 response_deserializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ResetOffsetsResponse.FromString,
                 _registered_method=True)
+        self.ListNodes = channel.unary_unary(
+                '/sluice.admin.v1.AdminService/ListNodes',
+                request_serializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ListNodesRequest.SerializeToString,
+                response_deserializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ListNodesResponse.FromString,
+                _registered_method=True)
+        self.ForgetNode = channel.unary_unary(
+                '/sluice.admin.v1.AdminService/ForgetNode',
+                request_serializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ForgetNodeRequest.SerializeToString,
+                response_deserializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ForgetNodeResponse.FromString,
+                _registered_method=True)
+        self.ListTieredSegments = channel.unary_unary(
+                '/sluice.admin.v1.AdminService/ListTieredSegments',
+                request_serializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ListTieredSegmentsRequest.SerializeToString,
+                response_deserializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ListTieredSegmentsResponse.FromString,
+                _registered_method=True)
         self.GetRaft = channel.unary_unary(
                 '/sluice.admin.v1.AdminService/GetRaft',
                 request_serializer=sluice_dot_admin_dot_v1_dot_admin__pb2.GetRaftRequest.SerializeToString,
@@ -108,6 +123,30 @@ class AdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListNodes(self, request, context):
+        """ListNodes returns the nodes of the cluster, and those that are away and have,
+        or may have, replicas.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ForgetNode(self, request, context):
+        """ForgetNode gives up a node that will not return: no deletion of a topic waits
+        for it any more, and no process of its id is let into the cluster again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListTieredSegments(self, request, context):
+        """ListTieredSegments returns the segments of a partition that are in cold
+        storage, in the order of their offsets.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetRaft(self, request, context):
         """GetRaft returns role, term, leader and replication state of every Raft
         partition.
@@ -143,6 +182,21 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.ResetOffsets,
                     request_deserializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ResetOffsetsRequest.FromString,
                     response_serializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ResetOffsetsResponse.SerializeToString,
+            ),
+            'ListNodes': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListNodes,
+                    request_deserializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ListNodesRequest.FromString,
+                    response_serializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ListNodesResponse.SerializeToString,
+            ),
+            'ForgetNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForgetNode,
+                    request_deserializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ForgetNodeRequest.FromString,
+                    response_serializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ForgetNodeResponse.SerializeToString,
+            ),
+            'ListTieredSegments': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTieredSegments,
+                    request_deserializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ListTieredSegmentsRequest.FromString,
+                    response_serializer=sluice_dot_admin_dot_v1_dot_admin__pb2.ListTieredSegmentsResponse.SerializeToString,
             ),
             'GetRaft': grpc.unary_unary_rpc_method_handler(
                     servicer.GetRaft,
@@ -286,6 +340,87 @@ class AdminService:
             '/sluice.admin.v1.AdminService/ResetOffsets',
             sluice_dot_admin_dot_v1_dot_admin__pb2.ResetOffsetsRequest.SerializeToString,
             sluice_dot_admin_dot_v1_dot_admin__pb2.ResetOffsetsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListNodes(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sluice.admin.v1.AdminService/ListNodes',
+            sluice_dot_admin_dot_v1_dot_admin__pb2.ListNodesRequest.SerializeToString,
+            sluice_dot_admin_dot_v1_dot_admin__pb2.ListNodesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ForgetNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sluice.admin.v1.AdminService/ForgetNode',
+            sluice_dot_admin_dot_v1_dot_admin__pb2.ForgetNodeRequest.SerializeToString,
+            sluice_dot_admin_dot_v1_dot_admin__pb2.ForgetNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTieredSegments(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sluice.admin.v1.AdminService/ListTieredSegments',
+            sluice_dot_admin_dot_v1_dot_admin__pb2.ListTieredSegmentsRequest.SerializeToString,
+            sluice_dot_admin_dot_v1_dot_admin__pb2.ListTieredSegmentsResponse.FromString,
             options,
             channel_credentials,
             insecure,

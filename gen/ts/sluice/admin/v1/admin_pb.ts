@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file sluice/admin/v1/admin.proto.
  */
 export const file_sluice_admin_v1_admin: GenFile = /*@__PURE__*/
-  fileDesc("ChtzbHVpY2UvYWRtaW4vdjEvYWRtaW4ucHJvdG8SD3NsdWljZS5hZG1pbi52MSIVChNSdW5SZXRlbnRpb25SZXF1ZXN0IhYKFFJ1blJldGVudGlvblJlc3BvbnNlIhYKFFJ1bkNvbXBhY3Rpb25SZXF1ZXN0IhcKFVJ1bkNvbXBhY3Rpb25SZXNwb25zZSIWChRMaXN0UHJvZHVjZXJzUmVxdWVzdCJFChVMaXN0UHJvZHVjZXJzUmVzcG9uc2USLAoJcHJvZHVjZXJzGAEgAygLMhkuc2x1aWNlLmFkbWluLnYxLlByb2R1Y2VyInwKCFByb2R1Y2VyEhMKC3Byb2R1Y2VyX2lkGAEgASgJEg0KBW93bmVyGAIgASgJEhQKDGxhc3RfdXNlZF9tcxgDIAEoAxI2CgpwYXJ0aXRpb25zGAQgAygLMiIuc2x1aWNlLmFkbWluLnYxLlByb2R1Y2VyUGFydGl0aW9uImEKEVByb2R1Y2VyUGFydGl0aW9uEg0KBXRvcGljGAEgASgJEhEKCXBhcnRpdGlvbhgCIAEoBRIVCg1sYXN0X3NlcXVlbmNlGAMgASgDEhMKC2xhc3Rfb2Zmc2V0GAQgASgDIkoKFURlbGV0ZVByb2R1Y2VyUmVxdWVzdBITCgtwcm9kdWNlcl9pZBgBIAEoCRISCgVvd25lchgCIAEoCUgAiAEBQggKBl9vd25lciIYChZEZWxldGVQcm9kdWNlclJlc3BvbnNlIiQKE1Jlc2V0T2Zmc2V0c1JlcXVlc3QSDQoFdG9waWMYASABKAkiRgoUUmVzZXRPZmZzZXRzUmVzcG9uc2USFwoPZ3JvdXBzX2FmZmVjdGVkGAEgASgDEhUKDWVudHJpZXNfcmVzZXQYAiABKAMiEAoOR2V0UmFmdFJlcXVlc3QiRQoPR2V0UmFmdFJlc3BvbnNlEjIKCnBhcnRpdGlvbnMYASADKAsyHi5zbHVpY2UuYWRtaW4udjEuUmFmdFBhcnRpdGlvbiLFAQoNUmFmdFBhcnRpdGlvbhINCgV0b3BpYxgBIAEoCRIRCglwYXJ0aXRpb24YAiABKAUSDAoEbm9kZRgDIAEoCRIMCgRyb2xlGAQgASgJEgwKBHRlcm0YBSABKAMSDgoGbGVhZGVyGAYgASgJEhQKDGNvbW1pdF9pbmRleBgHIAEoAxISCgpsYXN0X2luZGV4GAggASgDEi4KCHJlcGxpY2FzGAkgAygLMhwuc2x1aWNlLmFkbWluLnYxLlJhZnRSZXBsaWNhImEKC1JhZnRSZXBsaWNhEgwKBG5vZGUYASABKAkSDAoEcm9sZRgCIAEoCRITCgttYXRjaF9pbmRleBgDIAEoAxISCgpuZXh0X2luZGV4GAQgASgDEg0KBXN0YXRlGAUgASgJIisKA0FjbBIOCgZhY3Rpb24YASABKAkSFAoMdG9waWNfcHJlZml4GAIgASgJIvwBCgNLZXkSDgoGa2V5X2lkGAEgASgJEgwKBG5hbWUYAiABKAkSIgoEYWNscxgDIAMoCzIULnNsdWljZS5hZG1pbi52MS5BY2wSKgoVcHJvZHVjZV9ieXRlc19wZXJfc2VjGAQgASgDQgaKyRgCIAFIAIgBARIqChVjb25zdW1lX2J5dGVzX3Blcl9zZWMYBSABKANCBorJGAIgAUgBiAEBEhUKDWNyZWF0ZWRfYXRfbXMYBiABKAMSEAoIZGlzYWJsZWQYByABKAhCGAoWX3Byb2R1Y2VfYnl0ZXNfcGVyX3NlY0IYChZfY29uc3VtZV9ieXRlc19wZXJfc2VjIsABChBDcmVhdGVLZXlSZXF1ZXN0EgwKBG5hbWUYASABKAkSIgoEYWNscxgCIAMoCzIULnNsdWljZS5hZG1pbi52MS5BY2wSIgoVcHJvZHVjZV9ieXRlc19wZXJfc2VjGAMgASgDSACIAQESIgoVY29uc3VtZV9ieXRlc19wZXJfc2VjGAQgASgDSAGIAQFCGAoWX3Byb2R1Y2VfYnl0ZXNfcGVyX3NlY0IYChZfY29uc3VtZV9ieXRlc19wZXJfc2VjIkYKEUNyZWF0ZUtleVJlc3BvbnNlEiEKA2tleRgBIAEoCzIULnNsdWljZS5hZG1pbi52MS5LZXkSDgoGc2VjcmV0GAIgASgJIhEKD0xpc3RLZXlzUmVxdWVzdCI2ChBMaXN0S2V5c1Jlc3BvbnNlEiIKBGtleXMYASADKAsyFC5zbHVpY2UuYWRtaW4udjEuS2V5IiIKEERlbGV0ZUtleVJlcXVlc3QSDgoGa2V5X2lkGAEgASgJIhMKEURlbGV0ZUtleVJlc3BvbnNlMukFCgxBZG1pblNlcnZpY2USeQoMUnVuUmV0ZW50aW9uEiQuc2x1aWNlLmFkbWluLnYxLlJ1blJldGVudGlvblJlcXVlc3QaJS5zbHVpY2UuYWRtaW4udjEuUnVuUmV0ZW50aW9uUmVzcG9uc2UiHILT5JMCFiIUL2FkbWluL3J1bi1yZXRlbnRpb24SfQoNUnVuQ29tcGFjdGlvbhIlLnNsdWljZS5hZG1pbi52MS5SdW5Db21wYWN0aW9uUmVxdWVzdBomLnNsdWljZS5hZG1pbi52MS5SdW5Db21wYWN0aW9uUmVzcG9uc2UiHYLT5JMCFyIVL2FkbWluL3J1bi1jb21wYWN0aW9uEngKDUxpc3RQcm9kdWNlcnMSJS5zbHVpY2UuYWRtaW4udjEuTGlzdFByb2R1Y2Vyc1JlcXVlc3QaJi5zbHVpY2UuYWRtaW4udjEuTGlzdFByb2R1Y2Vyc1Jlc3BvbnNlIhiC0+STAhISEC9hZG1pbi9wcm9kdWNlcnMSiQEKDkRlbGV0ZVByb2R1Y2VyEiYuc2x1aWNlLmFkbWluLnYxLkRlbGV0ZVByb2R1Y2VyUmVxdWVzdBonLnNsdWljZS5hZG1pbi52MS5EZWxldGVQcm9kdWNlclJlc3BvbnNlIiaC0+STAiAqHi9hZG1pbi9wcm9kdWNlcnMve3Byb2R1Y2VyX2lkfRJ8CgxSZXNldE9mZnNldHMSJC5zbHVpY2UuYWRtaW4udjEuUmVzZXRPZmZzZXRzUmVxdWVzdBolLnNsdWljZS5hZG1pbi52MS5SZXNldE9mZnNldHNSZXNwb25zZSIfgtPkkwIZOgEqIhQvYWRtaW4vcmVzZXQtb2Zmc2V0cxJbCgdHZXRSYWZ0Eh8uc2x1aWNlLmFkbWluLnYxLkdldFJhZnRSZXF1ZXN0GiAuc2x1aWNlLmFkbWluLnYxLkdldFJhZnRSZXNwb25zZSINgtPkkwIHEgUvcmFmdDLQAgoKS2V5U2VydmljZRJqCglDcmVhdGVLZXkSIS5zbHVpY2UuYWRtaW4udjEuQ3JlYXRlS2V5UmVxdWVzdBoiLnNsdWljZS5hZG1pbi52MS5DcmVhdGVLZXlSZXNwb25zZSIWgtPkkwIQOgEqIgsvYWRtaW4va2V5cxJkCghMaXN0S2V5cxIgLnNsdWljZS5hZG1pbi52MS5MaXN0S2V5c1JlcXVlc3QaIS5zbHVpY2UuYWRtaW4udjEuTGlzdEtleXNSZXNwb25zZSITgtPkkwINEgsvYWRtaW4va2V5cxJwCglEZWxldGVLZXkSIS5zbHVpY2UuYWRtaW4udjEuRGVsZXRlS2V5UmVxdWVzdBoiLnNsdWljZS5hZG1pbi52MS5EZWxldGVLZXlSZXNwb25zZSIcgtPkkwIWKhQvYWRtaW4va2V5cy97a2V5X2lkfUK6AQoTY29tLnNsdWljZS5hZG1pbi52MUIKQWRtaW5Qcm90b1ABWjlnaXRodWIuY29tL3NsdWljZWlvL3NsdWljZS9nZW4vZ28vc2x1aWNlL2FkbWluL3YxO2FkbWludjGiAgNTQViqAg9TbHVpY2UuQWRtaW4uVjHKAg9TbHVpY2VcQWRtaW5cVjHiAhtTbHVpY2VcQWRtaW5cVjFcR1BCTWV0YWRhdGHqAhFTbHVpY2U6OkFkbWluOjpWMWIGcHJvdG8z", [file_google_api_annotations, file_sluice_api_v1_json]);
+  fileDesc("ChtzbHVpY2UvYWRtaW4vdjEvYWRtaW4ucHJvdG8SD3NsdWljZS5hZG1pbi52MSIVChNSdW5SZXRlbnRpb25SZXF1ZXN0IhYKFFJ1blJldGVudGlvblJlc3BvbnNlIhYKFFJ1bkNvbXBhY3Rpb25SZXF1ZXN0IhcKFVJ1bkNvbXBhY3Rpb25SZXNwb25zZSIWChRMaXN0UHJvZHVjZXJzUmVxdWVzdCJFChVMaXN0UHJvZHVjZXJzUmVzcG9uc2USLAoJcHJvZHVjZXJzGAEgAygLMhkuc2x1aWNlLmFkbWluLnYxLlByb2R1Y2VyInwKCFByb2R1Y2VyEhMKC3Byb2R1Y2VyX2lkGAEgASgJEg0KBW93bmVyGAIgASgJEhQKDGxhc3RfdXNlZF9tcxgDIAEoAxI2CgpwYXJ0aXRpb25zGAQgAygLMiIuc2x1aWNlLmFkbWluLnYxLlByb2R1Y2VyUGFydGl0aW9uImEKEVByb2R1Y2VyUGFydGl0aW9uEg0KBXRvcGljGAEgASgJEhEKCXBhcnRpdGlvbhgCIAEoBRIVCg1sYXN0X3NlcXVlbmNlGAMgASgDEhMKC2xhc3Rfb2Zmc2V0GAQgASgDIkoKFURlbGV0ZVByb2R1Y2VyUmVxdWVzdBITCgtwcm9kdWNlcl9pZBgBIAEoCRISCgVvd25lchgCIAEoCUgAiAEBQggKBl9vd25lciIYChZEZWxldGVQcm9kdWNlclJlc3BvbnNlIiQKE1Jlc2V0T2Zmc2V0c1JlcXVlc3QSDQoFdG9waWMYASABKAkiRgoUUmVzZXRPZmZzZXRzUmVzcG9uc2USFwoPZ3JvdXBzX2FmZmVjdGVkGAEgASgDEhUKDWVudHJpZXNfcmVzZXQYAiABKAMiEgoQTGlzdE5vZGVzUmVxdWVzdCI5ChFMaXN0Tm9kZXNSZXNwb25zZRIkCgVub2RlcxgBIAMoCzIVLnNsdWljZS5hZG1pbi52MS5Ob2RlInsKBE5vZGUSCgoCaWQYASABKAkSDAoEbGl2ZRgCIAEoCBIRCglmb3Jnb3R0ZW4YAyABKAgSDQoFcm9sZXMYBCADKAkSDAoEcmFjaxgFIAEoCRIQCghyZXBsaWNhcxgGIAEoAxIXCg9kZWxldGluZ190b3BpY3MYByABKAMiMwoRRm9yZ2V0Tm9kZVJlcXVlc3QSDwoHbm9kZV9pZBgBIAEoCRINCgVmb3JjZRgCIAEoCCIpChJGb3JnZXROb2RlUmVzcG9uc2USEwoLbG9zdF90b3BpY3MYASADKAkiPQoZTGlzdFRpZXJlZFNlZ21lbnRzUmVxdWVzdBINCgV0b3BpYxgBIAEoCRIRCglwYXJ0aXRpb24YAiABKAUiTgoaTGlzdFRpZXJlZFNlZ21lbnRzUmVzcG9uc2USMAoIc2VnbWVudHMYASADKAsyHi5zbHVpY2UuYWRtaW4udjEuVGllcmVkU2VnbWVudCKeAQoNVGllcmVkU2VnbWVudBITCgtiYXNlX29mZnNldBgBIAEoAxITCgtsYXN0X29mZnNldBgCIAEoAxISCgpzaXplX2J5dGVzGAMgASgDEhYKDnVwbG9hZGVkX2F0X21zGAQgASgDEhgKEG1heF90aW1lc3RhbXBfbXMYBSABKAMSDgoGb2JqZWN0GAYgASgJEg0KBWxvY2FsGAcgASgIIhAKDkdldFJhZnRSZXF1ZXN0IkUKD0dldFJhZnRSZXNwb25zZRIyCgpwYXJ0aXRpb25zGAEgAygLMh4uc2x1aWNlLmFkbWluLnYxLlJhZnRQYXJ0aXRpb24ixQEKDVJhZnRQYXJ0aXRpb24SDQoFdG9waWMYASABKAkSEQoJcGFydGl0aW9uGAIgASgFEgwKBG5vZGUYAyABKAkSDAoEcm9sZRgEIAEoCRIMCgR0ZXJtGAUgASgDEg4KBmxlYWRlchgGIAEoCRIUCgxjb21taXRfaW5kZXgYByABKAMSEgoKbGFzdF9pbmRleBgIIAEoAxIuCghyZXBsaWNhcxgJIAMoCzIcLnNsdWljZS5hZG1pbi52MS5SYWZ0UmVwbGljYSJhCgtSYWZ0UmVwbGljYRIMCgRub2RlGAEgASgJEgwKBHJvbGUYAiABKAkSEwoLbWF0Y2hfaW5kZXgYAyABKAMSEgoKbmV4dF9pbmRleBgEIAEoAxINCgVzdGF0ZRgFIAEoCSIrCgNBY2wSDgoGYWN0aW9uGAEgASgJEhQKDHRvcGljX3ByZWZpeBgCIAEoCSL8AQoDS2V5Eg4KBmtleV9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEiIKBGFjbHMYAyADKAsyFC5zbHVpY2UuYWRtaW4udjEuQWNsEioKFXByb2R1Y2VfYnl0ZXNfcGVyX3NlYxgEIAEoA0IGiskYAiABSACIAQESKgoVY29uc3VtZV9ieXRlc19wZXJfc2VjGAUgASgDQgaKyRgCIAFIAYgBARIVCg1jcmVhdGVkX2F0X21zGAYgASgDEhAKCGRpc2FibGVkGAcgASgIQhgKFl9wcm9kdWNlX2J5dGVzX3Blcl9zZWNCGAoWX2NvbnN1bWVfYnl0ZXNfcGVyX3NlYyLAAQoQQ3JlYXRlS2V5UmVxdWVzdBIMCgRuYW1lGAEgASgJEiIKBGFjbHMYAiADKAsyFC5zbHVpY2UuYWRtaW4udjEuQWNsEiIKFXByb2R1Y2VfYnl0ZXNfcGVyX3NlYxgDIAEoA0gAiAEBEiIKFWNvbnN1bWVfYnl0ZXNfcGVyX3NlYxgEIAEoA0gBiAEBQhgKFl9wcm9kdWNlX2J5dGVzX3Blcl9zZWNCGAoWX2NvbnN1bWVfYnl0ZXNfcGVyX3NlYyJGChFDcmVhdGVLZXlSZXNwb25zZRIhCgNrZXkYASABKAsyFC5zbHVpY2UuYWRtaW4udjEuS2V5Eg4KBnNlY3JldBgCIAEoCSIRCg9MaXN0S2V5c1JlcXVlc3QiNgoQTGlzdEtleXNSZXNwb25zZRIiCgRrZXlzGAEgAygLMhQuc2x1aWNlLmFkbWluLnYxLktleSIiChBEZWxldGVLZXlSZXF1ZXN0Eg4KBmtleV9pZBgBIAEoCSITChFEZWxldGVLZXlSZXNwb25zZTLlCAoMQWRtaW5TZXJ2aWNlEnkKDFJ1blJldGVudGlvbhIkLnNsdWljZS5hZG1pbi52MS5SdW5SZXRlbnRpb25SZXF1ZXN0GiUuc2x1aWNlLmFkbWluLnYxLlJ1blJldGVudGlvblJlc3BvbnNlIhyC0+STAhYiFC9hZG1pbi9ydW4tcmV0ZW50aW9uEn0KDVJ1bkNvbXBhY3Rpb24SJS5zbHVpY2UuYWRtaW4udjEuUnVuQ29tcGFjdGlvblJlcXVlc3QaJi5zbHVpY2UuYWRtaW4udjEuUnVuQ29tcGFjdGlvblJlc3BvbnNlIh2C0+STAhciFS9hZG1pbi9ydW4tY29tcGFjdGlvbhJ4Cg1MaXN0UHJvZHVjZXJzEiUuc2x1aWNlLmFkbWluLnYxLkxpc3RQcm9kdWNlcnNSZXF1ZXN0GiYuc2x1aWNlLmFkbWluLnYxLkxpc3RQcm9kdWNlcnNSZXNwb25zZSIYgtPkkwISEhAvYWRtaW4vcHJvZHVjZXJzEokBCg5EZWxldGVQcm9kdWNlchImLnNsdWljZS5hZG1pbi52MS5EZWxldGVQcm9kdWNlclJlcXVlc3QaJy5zbHVpY2UuYWRtaW4udjEuRGVsZXRlUHJvZHVjZXJSZXNwb25zZSImgtPkkwIgKh4vYWRtaW4vcHJvZHVjZXJzL3twcm9kdWNlcl9pZH0SfAoMUmVzZXRPZmZzZXRzEiQuc2x1aWNlLmFkbWluLnYxLlJlc2V0T2Zmc2V0c1JlcXVlc3QaJS5zbHVpY2UuYWRtaW4udjEuUmVzZXRPZmZzZXRzUmVzcG9uc2UiH4LT5JMCGToBKiIUL2FkbWluL3Jlc2V0LW9mZnNldHMSaAoJTGlzdE5vZGVzEiEuc2x1aWNlLmFkbWluLnYxLkxpc3ROb2Rlc1JlcXVlc3QaIi5zbHVpY2UuYWRtaW4udjEuTGlzdE5vZGVzUmVzcG9uc2UiFILT5JMCDhIML2FkbWluL25vZGVzEnUKCkZvcmdldE5vZGUSIi5zbHVpY2UuYWRtaW4udjEuRm9yZ2V0Tm9kZVJlcXVlc3QaIy5zbHVpY2UuYWRtaW4udjEuRm9yZ2V0Tm9kZVJlc3BvbnNlIh6C0+STAhgqFi9hZG1pbi9ub2Rlcy97bm9kZV9pZH0SmAEKEkxpc3RUaWVyZWRTZWdtZW50cxIqLnNsdWljZS5hZG1pbi52MS5MaXN0VGllcmVkU2VnbWVudHNSZXF1ZXN0Gisuc2x1aWNlLmFkbWluLnYxLkxpc3RUaWVyZWRTZWdtZW50c1Jlc3BvbnNlIimC0+STAiMSIS9hZG1pbi90aWVyZWQve3RvcGljfS97cGFydGl0aW9ufRJbCgdHZXRSYWZ0Eh8uc2x1aWNlLmFkbWluLnYxLkdldFJhZnRSZXF1ZXN0GiAuc2x1aWNlLmFkbWluLnYxLkdldFJhZnRSZXNwb25zZSINgtPkkwIHEgUvcmFmdDLQAgoKS2V5U2VydmljZRJqCglDcmVhdGVLZXkSIS5zbHVpY2UuYWRtaW4udjEuQ3JlYXRlS2V5UmVxdWVzdBoiLnNsdWljZS5hZG1pbi52MS5DcmVhdGVLZXlSZXNwb25zZSIWgtPkkwIQOgEqIgsvYWRtaW4va2V5cxJkCghMaXN0S2V5cxIgLnNsdWljZS5hZG1pbi52MS5MaXN0S2V5c1JlcXVlc3QaIS5zbHVpY2UuYWRtaW4udjEuTGlzdEtleXNSZXNwb25zZSITgtPkkwINEgsvYWRtaW4va2V5cxJwCglEZWxldGVLZXkSIS5zbHVpY2UuYWRtaW4udjEuRGVsZXRlS2V5UmVxdWVzdBoiLnNsdWljZS5hZG1pbi52MS5EZWxldGVLZXlSZXNwb25zZSIcgtPkkwIWKhQvYWRtaW4va2V5cy97a2V5X2lkfUK6AQoTY29tLnNsdWljZS5hZG1pbi52MUIKQWRtaW5Qcm90b1ABWjlnaXRodWIuY29tL3NsdWljZWlvL3NsdWljZS9nZW4vZ28vc2x1aWNlL2FkbWluL3YxO2FkbWludjGiAgNTQViqAg9TbHVpY2UuQWRtaW4uVjHKAg9TbHVpY2VcQWRtaW5cVjHiAhtTbHVpY2VcQWRtaW5cVjFcR1BCTWV0YWRhdGHqAhFTbHVpY2U6OkFkbWluOjpWMWIGcHJvdG8z", [file_google_api_annotations, file_sluice_api_v1_json]);
 
 /**
  * @generated from message sluice.admin.v1.RunRetentionRequest
@@ -245,6 +245,238 @@ export const ResetOffsetsResponseSchema: GenMessage<ResetOffsetsResponse> = /*@_
   messageDesc(file_sluice_admin_v1_admin, 11);
 
 /**
+ * @generated from message sluice.admin.v1.ListNodesRequest
+ */
+export type ListNodesRequest = Message<"sluice.admin.v1.ListNodesRequest"> & {
+};
+
+/**
+ * Describes the message sluice.admin.v1.ListNodesRequest.
+ * Use `create(ListNodesRequestSchema)` to create a new message.
+ */
+export const ListNodesRequestSchema: GenMessage<ListNodesRequest> = /*@__PURE__*/
+  messageDesc(file_sluice_admin_v1_admin, 12);
+
+/**
+ * @generated from message sluice.admin.v1.ListNodesResponse
+ */
+export type ListNodesResponse = Message<"sluice.admin.v1.ListNodesResponse"> & {
+  /**
+   * By id.
+   *
+   * @generated from field: repeated sluice.admin.v1.Node nodes = 1;
+   */
+  nodes: Node[];
+};
+
+/**
+ * Describes the message sluice.admin.v1.ListNodesResponse.
+ * Use `create(ListNodesResponseSchema)` to create a new message.
+ */
+export const ListNodesResponseSchema: GenMessage<ListNodesResponse> = /*@__PURE__*/
+  messageDesc(file_sluice_admin_v1_admin, 13);
+
+/**
+ * Node is a process of the cluster.
+ *
+ * @generated from message sluice.admin.v1.Node
+ */
+export type Node = Message<"sluice.admin.v1.Node"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * Whether it is there: it has a lease.
+   *
+   * @generated from field: bool live = 2;
+   */
+  live: boolean;
+
+  /**
+   * Whether it was given up.
+   *
+   * @generated from field: bool forgotten = 3;
+   */
+  forgotten: boolean;
+
+  /**
+   * "storage", "coordinator", "registry", "gateway"; none of one that is away.
+   *
+   * @generated from field: repeated string roles = 4;
+   */
+  roles: string[];
+
+  /**
+   * @generated from field: string rack = 5;
+   */
+  rack: string;
+
+  /**
+   * Replicas that it holds.
+   *
+   * @generated from field: int64 replicas = 6;
+   */
+  replicas: bigint;
+
+  /**
+   * Deleted topics whose replicas it has not removed yet.
+   *
+   * @generated from field: int64 deleting_topics = 7;
+   */
+  deletingTopics: bigint;
+};
+
+/**
+ * Describes the message sluice.admin.v1.Node.
+ * Use `create(NodeSchema)` to create a new message.
+ */
+export const NodeSchema: GenMessage<Node> = /*@__PURE__*/
+  messageDesc(file_sluice_admin_v1_admin, 14);
+
+/**
+ * @generated from message sluice.admin.v1.ForgetNodeRequest
+ */
+export type ForgetNodeRequest = Message<"sluice.admin.v1.ForgetNodeRequest"> & {
+  /**
+   * @generated from field: string node_id = 1;
+   */
+  nodeId: string;
+
+  /**
+   * Give up the partitions of which the node has the only replica.
+   *
+   * @generated from field: bool force = 2;
+   */
+  force: boolean;
+};
+
+/**
+ * Describes the message sluice.admin.v1.ForgetNodeRequest.
+ * Use `create(ForgetNodeRequestSchema)` to create a new message.
+ */
+export const ForgetNodeRequestSchema: GenMessage<ForgetNodeRequest> = /*@__PURE__*/
+  messageDesc(file_sluice_admin_v1_admin, 15);
+
+/**
+ * @generated from message sluice.admin.v1.ForgetNodeResponse
+ */
+export type ForgetNodeResponse = Message<"sluice.admin.v1.ForgetNodeResponse"> & {
+  /**
+   * Topics of which partitions were given up.
+   *
+   * @generated from field: repeated string lost_topics = 1;
+   */
+  lostTopics: string[];
+};
+
+/**
+ * Describes the message sluice.admin.v1.ForgetNodeResponse.
+ * Use `create(ForgetNodeResponseSchema)` to create a new message.
+ */
+export const ForgetNodeResponseSchema: GenMessage<ForgetNodeResponse> = /*@__PURE__*/
+  messageDesc(file_sluice_admin_v1_admin, 16);
+
+/**
+ * @generated from message sluice.admin.v1.ListTieredSegmentsRequest
+ */
+export type ListTieredSegmentsRequest = Message<"sluice.admin.v1.ListTieredSegmentsRequest"> & {
+  /**
+   * @generated from field: string topic = 1;
+   */
+  topic: string;
+
+  /**
+   * @generated from field: int32 partition = 2;
+   */
+  partition: number;
+};
+
+/**
+ * Describes the message sluice.admin.v1.ListTieredSegmentsRequest.
+ * Use `create(ListTieredSegmentsRequestSchema)` to create a new message.
+ */
+export const ListTieredSegmentsRequestSchema: GenMessage<ListTieredSegmentsRequest> = /*@__PURE__*/
+  messageDesc(file_sluice_admin_v1_admin, 17);
+
+/**
+ * @generated from message sluice.admin.v1.ListTieredSegmentsResponse
+ */
+export type ListTieredSegmentsResponse = Message<"sluice.admin.v1.ListTieredSegmentsResponse"> & {
+  /**
+   * Each begins where the one before ends. Empty without cold storage.
+   *
+   * @generated from field: repeated sluice.admin.v1.TieredSegment segments = 1;
+   */
+  segments: TieredSegment[];
+};
+
+/**
+ * Describes the message sluice.admin.v1.ListTieredSegmentsResponse.
+ * Use `create(ListTieredSegmentsResponseSchema)` to create a new message.
+ */
+export const ListTieredSegmentsResponseSchema: GenMessage<ListTieredSegmentsResponse> = /*@__PURE__*/
+  messageDesc(file_sluice_admin_v1_admin, 18);
+
+/**
+ * TieredSegment is a segment in cold storage.
+ *
+ * @generated from message sluice.admin.v1.TieredSegment
+ */
+export type TieredSegment = Message<"sluice.admin.v1.TieredSegment"> & {
+  /**
+   * @generated from field: int64 base_offset = 1;
+   */
+  baseOffset: bigint;
+
+  /**
+   * @generated from field: int64 last_offset = 2;
+   */
+  lastOffset: bigint;
+
+  /**
+   * @generated from field: int64 size_bytes = 3;
+   */
+  sizeBytes: bigint;
+
+  /**
+   * When its upload had ended, in milliseconds since the Unix epoch.
+   *
+   * @generated from field: int64 uploaded_at_ms = 4;
+   */
+  uploadedAtMs: bigint;
+
+  /**
+   * Largest timestamp of its records.
+   *
+   * @generated from field: int64 max_timestamp_ms = 5;
+   */
+  maxTimestampMs: bigint;
+
+  /**
+   * Name of the object, below the prefix of the store.
+   *
+   * @generated from field: string object = 6;
+   */
+  object: string;
+
+  /**
+   * Whether all of it is on the leader's disk as well.
+   *
+   * @generated from field: bool local = 7;
+   */
+  local: boolean;
+};
+
+/**
+ * Describes the message sluice.admin.v1.TieredSegment.
+ * Use `create(TieredSegmentSchema)` to create a new message.
+ */
+export const TieredSegmentSchema: GenMessage<TieredSegment> = /*@__PURE__*/
+  messageDesc(file_sluice_admin_v1_admin, 19);
+
+/**
  * @generated from message sluice.admin.v1.GetRaftRequest
  */
 export type GetRaftRequest = Message<"sluice.admin.v1.GetRaftRequest"> & {
@@ -255,7 +487,7 @@ export type GetRaftRequest = Message<"sluice.admin.v1.GetRaftRequest"> & {
  * Use `create(GetRaftRequestSchema)` to create a new message.
  */
 export const GetRaftRequestSchema: GenMessage<GetRaftRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_admin_v1_admin, 12);
+  messageDesc(file_sluice_admin_v1_admin, 20);
 
 /**
  * @generated from message sluice.admin.v1.GetRaftResponse
@@ -272,7 +504,7 @@ export type GetRaftResponse = Message<"sluice.admin.v1.GetRaftResponse"> & {
  * Use `create(GetRaftResponseSchema)` to create a new message.
  */
 export const GetRaftResponseSchema: GenMessage<GetRaftResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_admin_v1_admin, 13);
+  messageDesc(file_sluice_admin_v1_admin, 21);
 
 /**
  * RaftPartition is one partition's Raft group as one node sees it.
@@ -335,7 +567,7 @@ export type RaftPartition = Message<"sluice.admin.v1.RaftPartition"> & {
  * Use `create(RaftPartitionSchema)` to create a new message.
  */
 export const RaftPartitionSchema: GenMessage<RaftPartition> = /*@__PURE__*/
-  messageDesc(file_sluice_admin_v1_admin, 14);
+  messageDesc(file_sluice_admin_v1_admin, 22);
 
 /**
  * RaftReplica is how far the leader sees a replica.
@@ -374,7 +606,7 @@ export type RaftReplica = Message<"sluice.admin.v1.RaftReplica"> & {
  * Use `create(RaftReplicaSchema)` to create a new message.
  */
 export const RaftReplicaSchema: GenMessage<RaftReplica> = /*@__PURE__*/
-  messageDesc(file_sluice_admin_v1_admin, 15);
+  messageDesc(file_sluice_admin_v1_admin, 23);
 
 /**
  * Acl is one rule of a key.
@@ -402,7 +634,7 @@ export type Acl = Message<"sluice.admin.v1.Acl"> & {
  * Use `create(AclSchema)` to create a new message.
  */
 export const AclSchema: GenMessage<Acl> = /*@__PURE__*/
-  messageDesc(file_sluice_admin_v1_admin, 16);
+  messageDesc(file_sluice_admin_v1_admin, 24);
 
 /**
  * Key is an API key without its secret.
@@ -459,7 +691,7 @@ export type Key = Message<"sluice.admin.v1.Key"> & {
  * Use `create(KeySchema)` to create a new message.
  */
 export const KeySchema: GenMessage<Key> = /*@__PURE__*/
-  messageDesc(file_sluice_admin_v1_admin, 17);
+  messageDesc(file_sluice_admin_v1_admin, 25);
 
 /**
  * @generated from message sluice.admin.v1.CreateKeyRequest
@@ -491,7 +723,7 @@ export type CreateKeyRequest = Message<"sluice.admin.v1.CreateKeyRequest"> & {
  * Use `create(CreateKeyRequestSchema)` to create a new message.
  */
 export const CreateKeyRequestSchema: GenMessage<CreateKeyRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_admin_v1_admin, 18);
+  messageDesc(file_sluice_admin_v1_admin, 26);
 
 /**
  * @generated from message sluice.admin.v1.CreateKeyResponse
@@ -515,7 +747,7 @@ export type CreateKeyResponse = Message<"sluice.admin.v1.CreateKeyResponse"> & {
  * Use `create(CreateKeyResponseSchema)` to create a new message.
  */
 export const CreateKeyResponseSchema: GenMessage<CreateKeyResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_admin_v1_admin, 19);
+  messageDesc(file_sluice_admin_v1_admin, 27);
 
 /**
  * @generated from message sluice.admin.v1.ListKeysRequest
@@ -528,7 +760,7 @@ export type ListKeysRequest = Message<"sluice.admin.v1.ListKeysRequest"> & {
  * Use `create(ListKeysRequestSchema)` to create a new message.
  */
 export const ListKeysRequestSchema: GenMessage<ListKeysRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_admin_v1_admin, 20);
+  messageDesc(file_sluice_admin_v1_admin, 28);
 
 /**
  * @generated from message sluice.admin.v1.ListKeysResponse
@@ -545,7 +777,7 @@ export type ListKeysResponse = Message<"sluice.admin.v1.ListKeysResponse"> & {
  * Use `create(ListKeysResponseSchema)` to create a new message.
  */
 export const ListKeysResponseSchema: GenMessage<ListKeysResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_admin_v1_admin, 21);
+  messageDesc(file_sluice_admin_v1_admin, 29);
 
 /**
  * @generated from message sluice.admin.v1.DeleteKeyRequest
@@ -562,7 +794,7 @@ export type DeleteKeyRequest = Message<"sluice.admin.v1.DeleteKeyRequest"> & {
  * Use `create(DeleteKeyRequestSchema)` to create a new message.
  */
 export const DeleteKeyRequestSchema: GenMessage<DeleteKeyRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_admin_v1_admin, 22);
+  messageDesc(file_sluice_admin_v1_admin, 30);
 
 /**
  * @generated from message sluice.admin.v1.DeleteKeyResponse
@@ -575,7 +807,7 @@ export type DeleteKeyResponse = Message<"sluice.admin.v1.DeleteKeyResponse"> & {
  * Use `create(DeleteKeyResponseSchema)` to create a new message.
  */
 export const DeleteKeyResponseSchema: GenMessage<DeleteKeyResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_admin_v1_admin, 23);
+  messageDesc(file_sluice_admin_v1_admin, 31);
 
 /**
  * AdminService looks after the server. All of it needs admin on "*".
@@ -634,6 +866,39 @@ export const AdminService: GenService<{
     methodKind: "unary";
     input: typeof ResetOffsetsRequestSchema;
     output: typeof ResetOffsetsResponseSchema;
+  },
+  /**
+   * ListNodes returns the nodes of the cluster, and those that are away and have,
+   * or may have, replicas.
+   *
+   * @generated from rpc sluice.admin.v1.AdminService.ListNodes
+   */
+  listNodes: {
+    methodKind: "unary";
+    input: typeof ListNodesRequestSchema;
+    output: typeof ListNodesResponseSchema;
+  },
+  /**
+   * ForgetNode gives up a node that will not return: no deletion of a topic waits
+   * for it any more, and no process of its id is let into the cluster again.
+   *
+   * @generated from rpc sluice.admin.v1.AdminService.ForgetNode
+   */
+  forgetNode: {
+    methodKind: "unary";
+    input: typeof ForgetNodeRequestSchema;
+    output: typeof ForgetNodeResponseSchema;
+  },
+  /**
+   * ListTieredSegments returns the segments of a partition that are in cold
+   * storage, in the order of their offsets.
+   *
+   * @generated from rpc sluice.admin.v1.AdminService.ListTieredSegments
+   */
+  listTieredSegments: {
+    methodKind: "unary";
+    input: typeof ListTieredSegmentsRequestSchema;
+    output: typeof ListTieredSegmentsResponseSchema;
   },
   /**
    * GetRaft returns role, term, leader and replication state of every Raft

@@ -71,7 +71,7 @@ func serve(t *testing.T, certFile, keyFile string) *served {
 	t.Helper()
 	s := &served{log: &log{}}
 	var err error
-	s.Pair, err = Load(certFile, keyFile, slog.New(slog.NewTextHandler(s.log, nil)))
+	s.Pair, err = Load(Files{Cert: certFile, Key: keyFile, Flag: "--tls"}, slog.New(slog.NewTextHandler(s.log, nil)))
 	require.NoError(t, err)
 	s.interval = time.Millisecond
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", s.Config())
@@ -183,8 +183,8 @@ func TestOldVersionsOfTLSAreRefused(t *testing.T) {
 			require.NoError(t, conn.Close())
 		}
 	}
-	_, err := Load(filepath.Join(dir, "none"), filepath.Join(dir, "k"), s.logger)
+	_, err := Load(Files{Cert: filepath.Join(dir, "none"), Key: filepath.Join(dir, "k"), Flag: "--tls"}, s.logger)
 	require.ErrorContains(t, err, "--tls-cert")
-	_, err = Load(filepath.Join(dir, "c"), filepath.Join(dir, "c"), s.logger)
+	_, err = Load(Files{Cert: filepath.Join(dir, "c"), Key: filepath.Join(dir, "c"), Flag: "--tls"}, s.logger)
 	require.ErrorContains(t, err, "--tls-key")
 }

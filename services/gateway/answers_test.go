@@ -1,0 +1,103 @@
+package gateway_test
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluiceio/sluice/services/gateway"
+)
+
+// largeRecord does not fit into the buffers of a connection.
+const largeRecord = 8<<20 - 100
+
+// room is for some answers of largeRecord bytes at once, and no more.
+func room(answers int64) setting {
+	return func(c *gateway.Config) { c.MaxInflightBodyBytes = c.MaxRequestBodyBytes + 1 + (answers-1)*(8<<20) }
+}
+
+// deaf sends a request and never reads its answer.
+func (s *server) deaf(tb testing.TB, path string) net.Conn {
+	tb.Helper()
+	conn, err := net.Dial("tcp", s.service.HTTPAddr().String())
+	require.NoError(tb, err)
+	tb.Cleanup(func() { conn.Close() })
+	require.NoError(tb, conn.(*net.TCPConn).SetReadBuffer(4096))
+	_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path)
+	require.NoError(tb, err)
+	return conn
+}
+
+func withLargeRecord(tb testing.TB, answers int64) *server {
+	tb.Helper()
+	s := start(tb, room(answers))
+	s.steps(tb, create("t", "2"),
+		produce(`{"records":[{"value":"`+strings.Repeat("x", largeRecord)+`","partition":0}]}`, 200, `{"results":[{"partition":0,"offset":0}]}`))
+	return s
+}
+
+// Clients that ask and do not read do not take more memory than there is for
+// answers; others hear that there is none.
+func TestAnswersThatNobodyTakes(t *testing.T) {
+	s := withLargeRecord(t, 2)
+	const path = "/topics/t/consume?partition=0&offset=0&max_bytes=8388608"
+	one, two := s.deaf(t, path), s.deaf(t, path)
+	var busy answer
+	require.Eventually(t, func() bool { busy = s.do(t, "GET", path, ""); return busy.status != 200 }, eventually, tick)
+	require.Equal(t, answerOf(503, `{"error":"too many bytes of answers are under way"}`), bare(busy))
+	require.Equal(t, "1", busy.header.Get("Retry-After"))
+	// What is small finds room.
+	s.steps(t, step{"GET", "/topics", "", 200, `{"topics":["t"]}`}, consume("partition=1&offset=0&max_bytes=1000", 200, page(0, 0)))
+
+	require.NoError(t, one.Close())
+	require.NoError(t, two.Close())
+	require.Eventually(t, func() bool { return s.do(t, "GET", path, "").status == 200 }, eventually, tick)
+}
+
+// Who waits for records takes no room while waiting, however much may come.
+func TestWaitingTakesNoRoom(t *testing.T) {
+	s := withLargeRecord(t, 1)
+	s.steps(t, step{"POST", "/groups/g/commit", `{"topic":"t","partition":1,"offset":0}`, 204, ""})
+	const waiting = 5
+	var answers []<-chan answer
+	for range waiting {
+		answers = append(answers,
+			s.later(s.request(t, "GET", "/topics/t/consume?partition=1&offset=0&max_bytes=8388608&max_wait_ms=30000", "")),
+			s.later(s.request(t, "GET", "/groups/g/consume?topic=t&partition=1&max_bytes=8388608&max_wait_ms=30000", "")))
+	}
+	require.Eventually(t, func() bool {
+		n := 0
+		for _, node := range s.Storage {
+			for _, f := range node.Fetches() {
+				if f.GetMaxWaitMs() == 30000 {
+					n++
+				}
+			}
+		}
+		return n == 2*waiting
+	}, eventually, tick)
+	require.Equal(t, 200, s.do(t, "GET", "/topics/t/consume?partition=0&offset=0&max_bytes=8388608", "").status)
+
+	s.steps(t, produce(`{"records":[{"value":"x","partition":1}]}`, 200, `{"results":[{"partition":1,"offset":0}]}`))
+	for _, got := range answers {
+		require.Equal(t, answerOf(200, page(1, 1, record(1, 0, "null", "x"))), bare(<-got))
+	}
+}
+
+// An answer that is larger than all room there is, since its text is, comes when
+// nobody else has any.
+func TestAnAnswerLargerThanTheRoom(t *testing.T) {
+	s := start(t, func(c *gateway.Config) {
+		c.MaxRequestBodyBytes, c.MaxInflightBodyBytes, c.MaxFetchBytes = 1<<20, 1<<20+1, 1<<20
+	})
+	s.steps(t, create("t", "1"))
+	for range 2 {
+		require.Equal(t, 200, s.do(t, "POST", "/topics/t/produce", `{"records":[{"value":"`+strings.Repeat(`\u0001`, 150_000)+`"}]}`).status)
+	}
+	got := s.do(t, "GET", "/topics/t/consume?partition=0&offset=0", "")
+	require.Equal(t, 200, got.status)
+	require.Greater(t, len(got.body), 1<<20)
+}

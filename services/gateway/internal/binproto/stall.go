@@ -1,0 +1,28 @@
+package binproto
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// A stall tells since when a client has kept bytes of a budget waiting: for the
+// rest of a request, or for room in its socket. The zero value is that none waits.
+type stall struct {
+	// 0 while none waits.
+	since atomic.Int64
+}
+
+// started is what stalls count from, so that they keep to the monotonic clock.
+var started = time.Now()
+
+func (s *stall) begin() { s.since.Store(int64(time.Since(started)) + 1) }
+func (s *stall) end()   { s.since.Store(0) }
+
+// lasting returns for how long something has waited, 0 when nothing does.
+func (s *stall) lasting() time.Duration {
+	since := s.since.Load()
+	if since == 0 {
+		return 0
+	}
+	return time.Since(started) - time.Duration(since) + 1
+}

@@ -44,6 +44,46 @@ func TestLastRecordOfATopicCounts(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
+// What is to be deleted from cold storage is known until it is gone, over crashes
+// and over a catalog that is written anew; a topic that is placed again is not among
+// it.
+func TestRemovedTopicsInColdStorage(t *testing.T) {
+	fsys := memfs.New()
+	c, err := Open(fsys, "")
+	require.NoError(t, err)
+	kept, gone, again, never := uuid.New(), uuid.New(), uuid.New(), uuid.New()
+	require.NoError(t, c.Put(topic(kept, "kept", 1), topic(gone, "gone", 1), topic(again, "again", 1), topic(never, "never", 1)))
+	require.NoError(t, c.Remove([]uuid.UUID{kept, gone, again, never}, []uuid.UUID{kept, gone, again}))
+	require.ElementsMatch(t, []uuid.UUID{kept, gone, again}, c.ColdTopics())
+	require.NoError(t, c.ColdGone(gone))
+	require.NoError(t, c.Put(topic(again, "again", 2)))
+	check := func() {
+		require.Equal(t, []uuid.UUID{kept}, c.ColdTopics())
+		require.True(t, c.IsColdTopic(kept))
+		require.False(t, c.IsColdTopic(again))
+		for _, id := range []uuid.UUID{kept, gone, never} {
+			require.True(t, c.Removed(id))
+		}
+	}
+	check()
+	fsys = fsys.Crash(rand.New(rand.NewPCG(1, 1)))
+	c, err = Open(fsys, "")
+	require.NoError(t, err)
+	check()
+
+	large := topic(again, "again", 3)
+	large.Config = map[string]string{"note": strings.Repeat("n", rewriteAt/3)}
+	for range 8 {
+		require.NoError(t, c.Put(large))
+	}
+	require.NoError(t, c.Close())
+	c, err = Open(fsys, "")
+	require.NoError(t, err)
+	require.Less(t, c.mu.size, int64(rewriteAt), "it was written anew")
+	check()
+	require.NoError(t, c.Close())
+}
+
 func TestAcknowledgedSurvivesACrash(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))

@@ -303,7 +303,7 @@ func TestPlacementThatComesLateLeavesNothing(t *testing.T) {
 	_, err := p.metadata.CreateTopic(t.Context(), &coordinatorv1.CreateTopicRequest{Name: "orders", Partitions: 2})
 	require.ErrorIs(t, err, peer.ErrNodeAway)
 	eventually(t, func() bool { return c.count("/sluice/deleting/") == 0 })
-	require.Len(t, s.storage.Removed(), 1)
+	require.NotEmpty(t, s.storage.Removed())
 	c.storage.Deliver()
 	require.NotContains(t, s.storage.Topics(), "orders")
 	p.create("orders", 2)

@@ -57,6 +57,28 @@ func TestAnswersThatNobodyTakes(t *testing.T) {
 	require.Eventually(t, func() bool { return s.do(t, "GET", path, "").status == 200 }, eventually, tick)
 }
 
+// Surveys, whose size nobody knows before, are put together a few at a time.
+func TestSurveysTakeTurns(t *testing.T) {
+	s := start(t)
+	s.steps(t, create("t", "1"))
+	s.SetDown("a", true)
+	const turns = 8
+	var waiting []<-chan answer
+	for range turns {
+		waiting = append(waiting, s.later(s.request(t, "GET", "/topics/t", "")))
+	}
+	require.Eventually(t, func() bool {
+		return s.do(t, "GET", "/raft", "").body == `{"error":"too many surveys of the server are under way"}`
+	}, eventually, tick)
+	s.steps(t, step{"GET", "/topics", "", 200, `{"topics":["t"]}`})
+
+	s.SetDown("a", false)
+	for _, got := range waiting {
+		require.Equal(t, 200, (<-got).status)
+	}
+	require.Equal(t, 200, s.do(t, "GET", "/metrics", "").status)
+}
+
 // Who waits for records takes no room while waiting, however much may come.
 func TestWaitingTakesNoRoom(t *testing.T) {
 	s := withLargeRecord(t, 1)

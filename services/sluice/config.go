@@ -80,8 +80,8 @@ func (c *Config) RegisterFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.LeaseTTL, "lease-ttl", 10*time.Second, "how long the others wait for a node that has died")
 	fs.StringVar(&c.BindInternal, "bind-internal", "", "`address` to listen on for other nodes, with --etcd-endpoints (default "+defaultInternal+")")
 	fs.StringVar(&c.AdvertiseInternal, "advertise-internal", "", "`address` at which other nodes reach this one (default: what --bind-internal came to)")
-	fs.StringVar(&c.BindMetrics, "bind-metrics", "", "`address` at which the process's own metrics are shown, such as 127.0.0.1:9101, for services without doors; empty for none")
 	c.InternalTLS.registerFlags(fs)
+	fs.StringVar(&c.BindMetrics, "bind-metrics", "", "`address` at which the process's own metrics are shown, such as 127.0.0.1:9101, for services without doors; empty for none")
 	if !roles(c.Roles).has(Gateway) {
 		// The gateway's own holds for the internal address too.
 		fs.BoolVar(&c.Gateway.AllowRemoteUnauthenticated, "allow-remote-unauthenticated", false,
@@ -137,7 +137,9 @@ func (c *Config) Validate() error {
 			faults = append(faults, fmt.Errorf("--node-id: %w", err))
 		}
 	}
-	faults = append(faults, c.validateMetrics())
+	if c.BindMetrics != "" {
+		faults = append(faults, c.validateOpen("--bind-metrics", c.BindMetrics))
+	}
 	expect(c.LeaseTTL >= time.Second, "--lease-ttl is %v, expected 1s or more", c.LeaseTTL)
 	faults = append(faults, c.Etcd.validate(), c.InternalTLS.validate(c.clustered()))
 	if c.clustered() {
@@ -200,29 +202,25 @@ func (c *Config) validateInternal() error {
 	if everywhere && c.AdvertiseInternal == "" {
 		return fmt.Errorf("--advertise-internal is missing: --bind-internal %s listens on every address, and the others need one", bind)
 	}
-	if !isLocal(host) && !c.InternalTLS.on() && !c.Gateway.AllowRemoteUnauthenticated {
-		return fmt.Errorf("--bind-internal %s is reached from other machines, and nobody is asked for a key there: expected --internal-tls-cert, -key and -ca, or --allow-remote-unauthenticated, which lets everybody in", bind)
+	if err := c.validateOpen("--bind-internal", bind); err != nil && !c.InternalTLS.on() {
+		return fmt.Errorf("%w; so do --internal-tls-cert, -key and -ca, for other nodes alone", err)
 	}
 	return nil
 }
 
-func (c *Config) validateMetrics() error {
-	host, _, err := net.SplitHostPort(c.BindMetrics)
-	switch {
-	case c.BindMetrics == "":
-		return nil
-	case err != nil:
-		return fmt.Errorf("--bind-metrics %q: expected host:port", c.BindMetrics)
-	case !isLocal(host) && !c.Gateway.AllowRemoteUnauthenticated:
-		return fmt.Errorf("--bind-metrics %s is reached from other machines, and nobody is asked for a key there; --allow-remote-unauthenticated allows that", c.BindMetrics)
+// validateOpen refuses an address where nobody is asked for a key and that other
+// machines reach, unless they are let in.
+func (c *Config) validateOpen(flag, bind string) error {
+	host, _, err := net.SplitHostPort(bind)
+	if err != nil {
+		return fmt.Errorf("%s %q: expected host:port", flag, bind)
 	}
-	return nil
-}
-
-// isLocal says whether only this machine reaches a host that is listened on.
-func isLocal(host string) bool {
 	address, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && address.IsLoopback()
+	local := host == "localhost" || err == nil && address.IsLoopback()
+	if !local && !c.Gateway.AllowRemoteUnauthenticated {
+		return fmt.Errorf("%s %s is reached from other machines, and nobody is asked for a key there; --allow-remote-unauthenticated allows that", flag, bind)
+	}
+	return nil
 }
 
 func (c *Config) bindInternal() string {

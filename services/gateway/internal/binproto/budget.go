@@ -17,17 +17,33 @@ var errBusy = errs.New(errs.Unavailable, "OVERLOADED", "too many bytes of reques
 // A budget is for bytes that all connections share.
 type budget struct {
 	bytes *semaphore.Weighted
+	// How many there are.
+	whole int64
 	// How long a request waits for others to leave room.
 	patience time.Duration
 	// relieve hangs up on a client that holds bytes and makes nothing of them. It
 	// is called now and then while somebody waits.
 	relieve func()
+	// When that was, since started.
+	relieved atomic.Int64
 	// What the door has of it.
 	taken atomic.Int64
 }
 
-// relief is how often somebody who waits has the budget relieved.
-const relief = 100 * time.Millisecond
+const (
+	// relief is how often somebody who waits has the budget relieved.
+	relief = 100 * time.Millisecond
+	// reliefAll is how often all who wait have, however many they are.
+	reliefAll = 10 * time.Millisecond
+)
+
+// relieveInTurn relieves the budget, unless another who waits just has.
+func (b *budget) relieveInTurn() {
+	now, last := int64(time.Since(started)), b.relieved.Load()
+	if now-last >= int64(reliefAll) && b.relieved.CompareAndSwap(last, now) {
+		b.relieve()
+	}
+}
 
 // acquire takes bytes, and waits for others to leave room, but not for long: who
 // waits may himself hold what they wait for.
@@ -35,7 +51,7 @@ func (b *budget) acquire(ctx context.Context, n int64) error {
 	if !b.bytes.TryAcquire(n) {
 		ctx, cancel := context.WithTimeout(ctx, b.patience)
 		defer cancel()
-		defer every(relief, b.relieve)()
+		defer every(relief, b.relieveInTurn)()
 		if err := b.bytes.Acquire(ctx, n); err != nil {
 			return errBusy
 		}
@@ -78,8 +94,9 @@ type hold struct {
 	taken  int64
 }
 
-// grow takes from the budget until so many bytes are taken.
+// grow takes from the budget until so many bytes are taken, or all that there are.
 func (h *hold) grow(ctx context.Context, to int64) error {
+	to = min(to, h.budget.whole)
 	if more := to - h.taken; more > 0 {
 		if err := h.budget.acquire(ctx, more); err != nil {
 			return err

@@ -13,13 +13,23 @@ import (
 	"github.com/sluiceio/sluice/services/kit/errs"
 )
 
-// errAnswersBusy is that the answers under way take all the memory they may.
-var errAnswersBusy = errs.New(errs.Unavailable, "OVERLOADED", "too many bytes of answers are under way").WithRetryAfter(time.Second)
+var (
+	// errAnswersBusy is that the answers under way take all the memory they may.
+	errAnswersBusy = errs.New(errs.Unavailable, "OVERLOADED", "too many bytes of answers are under way").WithRetryAfter(time.Second)
+	// errSurveysBusy is that as many surveys are put together as may be.
+	errSurveysBusy = errs.New(errs.Unavailable, "OVERLOADED", "too many surveys of the server are under way").WithRetryAfter(time.Second)
+)
+
+// maxSurveys is how many surveys are put together at once.
+const maxSurveys = 8
 
 // answers bounds the bytes of all answers that clients have not taken yet: a
 // client that asks and does not read keeps what it asked for in memory.
 type answers struct {
 	budget *semaphore.Weighted
+	// Surveys are answers that grow with what the server has, so that their size is
+	// known once they are there: of those few are put together at a time.
+	surveys *semaphore.Weighted
 	// The whole budget: what one answer takes at most, or none larger than it
 	// could ever be given.
 	whole int64
@@ -30,27 +40,47 @@ type answers struct {
 // besideRecord is about what a record takes in an answer beside its key and value.
 const besideRecord = 100
 
-// A claim is what one answer has taken of the budget. Its zero value has taken
-// nothing and belongs to no budget.
+// A claim is what one answer has taken of the budget.
 type claim struct {
 	answers *answers
 	taken   int64
+	// A survey that is being put together.
+	surveying bool
+}
+
+// survey waits for its turn to put a survey together.
+func (c *claim) survey(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, budgetTimeout)
+	defer cancel()
+	if err := c.answers.surveys.Acquire(ctx, 1); err != nil {
+		return errSurveysBusy
+	}
+	c.surveying = true
+	return nil
+}
+
+// surveyed lets the next one put a survey together.
+func (c *claim) surveyed() {
+	if c.surveying {
+		c.surveying = false
+		c.answers.surveys.Release(1)
+	}
 }
 
 // settle gives back what is taken beyond size bytes. When it is less it gives
 // back all and takes size bytes anew, and waits for others to leave room, but not
 // for long: if those who wait kept what they have, two could wait for each other.
+// Its answer is there: a survey is over.
 func (c *claim) settle(ctx context.Context, size int64) error {
-	if c.answers == nil {
-		return nil
-	}
 	size = min(size, c.answers.whole)
 	if size <= c.taken {
 		c.answers.budget.Release(c.taken - size)
 		c.taken = size
+		c.surveyed()
 		return nil
 	}
-	c.release()
+	c.answers.budget.Release(c.taken)
+	c.taken = 0
 	if !c.answers.budget.TryAcquire(size) {
 		ctx, cancel := context.WithTimeout(ctx, budgetTimeout)
 		defer cancel()
@@ -59,15 +89,15 @@ func (c *claim) settle(ctx context.Context, size int64) error {
 		}
 	}
 	c.taken = size
+	c.surveyed()
 	return nil
 }
 
 // release gives back all.
 func (c *claim) release() {
-	if c.answers != nil {
-		c.answers.budget.Release(c.taken)
-		c.taken = 0
-	}
+	c.surveyed()
+	c.answers.budget.Release(c.taken)
+	c.taken = 0
 }
 
 // reading makes room for the answer of a read before anything is read. A read

@@ -40,11 +40,17 @@ func writeJSON(w http.ResponseWriter, body string) {
 
 // metrics shows the topics and groups that the caller may see, and to an
 // administrator the process too.
-func metrics(deps Deps) http.HandlerFunc {
+func metrics(deps Deps, answers *answers) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
 		caller, err := callerOf(r, deps.Backend)
 		if err != nil {
+			writeFailure(ctx, deps.Logger, w, err)
+			return
+		}
+		c := claim{answers: answers}
+		defer c.release()
+		if err := c.survey(ctx); err != nil {
 			writeFailure(ctx, deps.Logger, w, err)
 			return
 		}
@@ -64,6 +70,10 @@ func metrics(deps Deps) http.HandlerFunc {
 			}
 		}
 		body := exposition.AppendSurvey(out.Bytes(), deps.Backend.Survey(ctx, caller))
+		if err := c.settle(ctx, int64(len(body))); err != nil {
+			writeFailure(ctx, deps.Logger, w, err)
+			return
+		}
 		w.Header().Set("Content-Type", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 		_, _ = w.Write(body)

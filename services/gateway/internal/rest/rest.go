@@ -128,7 +128,11 @@ func New(cfg Config, deps Deps) (http.Handler, error) {
 	}
 	plain["/healthz"] = healthz(deps.Backend)
 	plain["/readyz"] = readyz(deps.Ready)
-	plain["/metrics"] = metrics(deps)
+	answers := &answers{
+		budget: deps.Answers, whole: cfg.AnswerBytes, surveys: semaphore.NewWeighted(maxSurveys),
+		maxRecords: cfg.MaxFetchRecords, maxBytes: cfg.MaxFetchBytes,
+	}
+	plain["/metrics"] = metrics(deps, answers)
 	d := &door{
 		logger:  deps.Logger,
 		backend: deps.Backend,
@@ -136,7 +140,7 @@ func New(cfg Config, deps Deps) (http.Handler, error) {
 		mux:     mux,
 		schemas: schemadoor.New(deps.Backend, deps.Logger),
 		bodies:  newBodies(cfg.MaxBodyBytes, deps.Budget),
-		answers: &answers{budget: deps.Answers, whole: cfg.AnswerBytes, maxRecords: cfg.MaxFetchRecords, maxBytes: cfg.MaxFetchBytes},
+		answers: answers,
 		plain:   plain,
 	}
 	handler := http.Handler(d)
@@ -229,11 +233,15 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Body = x.body
 	}
 	defer x.release()
-	if matched.reads {
-		if err := d.reading(r, x, caller); err != nil {
-			writeFailure(r.Context(), d.logger, w, err)
-			return
-		}
+	switch {
+	case matched.reads:
+		err = d.reading(r, x, caller)
+	case matched.surveys:
+		err = x.claim.survey(r.Context())
+	}
+	if err != nil {
+		writeFailure(r.Context(), d.logger, w, err)
+		return
 	}
 	d.mux.ServeHTTP(&answerWriter{ResponseWriter: w, success: matched.success}, r.WithContext(withExchange(r.Context(), x)))
 }

@@ -29,9 +29,22 @@ help: ## List the targets
 run: ## Start all services in one process, data under ./data (ARGS="--flag …" are passed on)
 	go run ./services/sluice/cmd/sluice serve --data-dir "$(DATA)" $(ARGS)
 
+.PHONY: image
+image: build bin/etcd ## Build the Docker images sluice and sluice-etcd of what was built here
+	DOCKER_BUILDKIT=1 docker build -f deploy/Dockerfile --build-arg BINARIES=prebuilt -t sluice .
+	DOCKER_BUILDKIT=1 docker build -f deploy/Dockerfile --build-arg BINARIES=prebuilt --target etcd -t sluice-etcd .
+
 .PHONY: up
-up: ## Start the image in Docker, beside Prometheus and a trace viewer
-	docker compose up --build
+up: build ## Start the image in Docker (TELEMETRY=1: beside Prometheus and a trace viewer)
+	BINARIES=prebuilt $(if $(TELEMETRY),OTLP_ENDPOINT=jaeger:4317) docker compose $(if $(TELEMETRY),--profile telemetry) up --build $(ARGS)
+
+.PHONY: up-cluster
+up-cluster: build bin/etcd ## Start a cluster in Docker: an etcd and two processes of each service
+	BINARIES=prebuilt docker compose -f deploy/cluster.yaml up --build $(ARGS)
+
+.PHONY: try-images
+try-images: build bin/etcd ## Start images and clusters in Docker, kill and check them (installs what is missing, as root)
+	deploy/try.sh
 
 .PHONY: demo
 demo: build ## Load this repository's git history into a topic, read it back across a kill -9
@@ -49,8 +62,8 @@ test: $(TOOLS)/.gotestsum $(TOOLS)/etcd ## Run the tests under the race detector
 	ETCD_BINARY=$(TOOLS)/etcd gotestsum --format pkgname-and-test-fails -- -race -tags invariants $(ARGS) $$(go list work | grep -vE '$(HEAVY)')
 
 .PHONY: chaos
-chaos: build ## Kill a real server at random moments under writers (CHAOS_TIME=60s for each test)
-	CHAOS_TIME=$(CHAOS_TIME) SLUICE_BINARY=$(CURDIR)/bin/sluice go test -count 1 -timeout 60m -v $(ARGS) ./integration/chaos/...
+chaos: build $(TOOLS)/etcd ## Kill a real server at random moments under writers (CHAOS_TIME=60s for each test)
+	CHAOS_TIME=$(CHAOS_TIME) SLUICE_BINARY=$(CURDIR)/bin/sluice ETCD_BINARY=$(TOOLS)/etcd go test -count 1 -timeout 60m -v $(ARGS) ./integration/chaos/...
 
 .PHONY: interop
 interop: build $(CACHE)/typescript/.installed $(CACHE)/python/.installed $(CACHE)/serializers/.installed ## Have foreign programs read and write (needs java and mvn)
@@ -131,6 +144,10 @@ $(eval $(call tool,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golang
 $(eval $(call tool,gotestsum,gotest.tools/gotestsum,v1.13.0))
 # An S3 server, for `make cold`.
 $(eval $(call tool,versitygw,github.com/versity/versitygw/cmd/versitygw,v1.8.0))
+
+bin/etcd: $(TOOLS)/etcd
+	@mkdir -p bin
+	cp $< $@
 
 # The etcd that tests of separate services run, in the version that we embed.
 $(TOOLS)/etcd: integration/go.mod

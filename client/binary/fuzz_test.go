@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -21,6 +22,10 @@ func FuzzAnswers(f *testing.F) {
 			return
 		}
 		require.LessOrEqual(t, len(r.payload), 1<<16)
+		refused := serverError(string(r.payload))
+		require.Equal(t, string(r.payload), refused.Message)
+		require.GreaterOrEqual(t, refused.RetryAfter, time.Duration(0))
+		_ = refused.ambiguous()
 		if placed, err := decodePlaced(r.payload, 1); err == nil {
 			require.Len(t, placed, 1)
 		}

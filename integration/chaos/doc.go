@@ -7,6 +7,9 @@
 // goes on, CHAOS_SEED repeats its random choices (not the moments at which the
 // threads of the server are hit).
 //
+// TestKillServices does so to the processes of a cluster, a few at a time, while
+// writers and members of a group go on through both gateways.
+//
 // kill -9 takes away the process and leaves the page cache: what a power cut
 // takes is tested on the crashable file system of kit/vfs.
 package chaos

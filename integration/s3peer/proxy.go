@@ -146,13 +146,16 @@ type faultKey struct{}
 var errLost = errors.New("the answer is lost")
 
 func serveWith(w http.ResponseWriter, r *http.Request, fault Fault, forward http.Handler) {
-	if fault.Delay > 0 {
-		// Only once all is read can the server tell that the client has gone.
+	if fault.Delay > 0 || fault.BytesPerSecond > 0 {
+		// Only once all is read can the server tell that the client has gone. What
+		// went on without it would come in after its client has given it up.
 		all, err := io.ReadAll(r.Body)
 		if err != nil {
 			panic(http.ErrAbortHandler)
 		}
 		r.Body = io.NopCloser(bytes.NewReader(all))
+	}
+	if fault.Delay > 0 {
 		timer := time.NewTimer(fault.Delay)
 		defer timer.Stop()
 		select {

@@ -221,7 +221,7 @@ const (
 	binaryStall = 10 * time.Second
 	// binaryGrace is how long its clients may stop while others wait for the memory
 	// that they hold.
-	binaryGrace = time.Second
+	binaryGrace = 500 * time.Millisecond
 	// binaryHandshake is how long its handshake may take.
 	binaryHandshake = 10 * time.Second
 	// binaryConnection is how many bytes one of its connections may have under way:
@@ -243,7 +243,9 @@ func binaryConfig(cfg Config) binproto.Config {
 	return binproto.Config{
 		MaxPayloadBytes:       int(cfg.MaxRequestBodyBytes),
 		MaxRecords:            apijson.MaxElements,
+		MaxFetchRecords:       cfg.MaxFetchRecords,
 		MaxFetchBytes:         cfg.MaxFetchBytes,
+		BudgetBytes:           cfg.MaxInflightBodyBytes,
 		ConnectionBytes:       binaryConnection,
 		ConnectionsPerAddress: cfg.BinaryMaxConnectionsPerIP,
 		IdleTimeout:           cfg.BinaryIdleTimeout,

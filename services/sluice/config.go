@@ -51,8 +51,11 @@ type Config struct {
 	// BindInternal came to.
 	AdvertiseInternal string
 	InternalTLS       InternalTLS
-	Obs               obs.Config
-	Storage           storage.Config
+	// BindMetrics is where the process shows its own metrics, to everybody who
+	// reaches it; empty is nowhere.
+	BindMetrics string
+	Obs         obs.Config
+	Storage     storage.Config
 	// ColdStorage is where a storage node keeps old segments.
 	ColdStorage coldstore.Config
 	Coordinator coordinator.Config
@@ -78,6 +81,7 @@ func (c *Config) RegisterFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.BindInternal, "bind-internal", "", "`address` to listen on for other nodes, with --etcd-endpoints (default "+defaultInternal+")")
 	fs.StringVar(&c.AdvertiseInternal, "advertise-internal", "", "`address` at which other nodes reach this one (default: what --bind-internal came to)")
 	c.InternalTLS.registerFlags(fs)
+	fs.StringVar(&c.BindMetrics, "bind-metrics", "", "`address` at which the process's own metrics are shown, such as 127.0.0.1:9101, for services without doors; empty for none")
 	if !roles(c.Roles).has(Gateway) {
 		// The gateway's own holds for the internal address too.
 		fs.BoolVar(&c.Gateway.AllowRemoteUnauthenticated, "allow-remote-unauthenticated", false,
@@ -132,6 +136,9 @@ func (c *Config) Validate() error {
 		if err := datadir.ValidateNodeID(c.NodeID); err != nil {
 			faults = append(faults, fmt.Errorf("--node-id: %w", err))
 		}
+	}
+	if c.BindMetrics != "" {
+		faults = append(faults, c.validateOpen("--bind-metrics", c.BindMetrics))
 	}
 	expect(c.LeaseTTL >= time.Second, "--lease-ttl is %v, expected 1s or more", c.LeaseTTL)
 	faults = append(faults, c.Etcd.validate(), c.InternalTLS.validate(c.clustered()))
@@ -195,9 +202,23 @@ func (c *Config) validateInternal() error {
 	if everywhere && c.AdvertiseInternal == "" {
 		return fmt.Errorf("--advertise-internal is missing: --bind-internal %s listens on every address, and the others need one", bind)
 	}
+	if err := c.validateOpen("--bind-internal", bind); err != nil && !c.InternalTLS.on() {
+		return fmt.Errorf("%w; so do --internal-tls-cert, -key and -ca, for other nodes alone", err)
+	}
+	return nil
+}
+
+// validateOpen refuses an address where nobody is asked for a key and that other
+// machines reach, unless they are let in.
+func (c *Config) validateOpen(flag, bind string) error {
+	host, _, err := net.SplitHostPort(bind)
+	if err != nil {
+		return fmt.Errorf("%s %q: expected host:port", flag, bind)
+	}
+	address, err := netip.ParseAddr(host)
 	local := host == "localhost" || err == nil && address.IsLoopback()
-	if !local && !c.InternalTLS.on() && !c.Gateway.AllowRemoteUnauthenticated {
-		return fmt.Errorf("--bind-internal %s is reached from other machines, and nobody is asked for a key there: expected --internal-tls-cert, -key and -ca, or --allow-remote-unauthenticated, which lets everybody in", bind)
+	if !local && !c.Gateway.AllowRemoteUnauthenticated {
+		return fmt.Errorf("%s %s is reached from other machines, and nobody is asked for a key there; --allow-remote-unauthenticated allows that", flag, bind)
 	}
 	return nil
 }

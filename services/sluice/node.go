@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -47,6 +48,9 @@ type Node struct {
 	// server and listener are for other nodes; nil where there are none.
 	server   *rpc.Server
 	listener net.Listener
+	// metrics is where the process's own are shown, empty for nowhere.
+	metrics string
+	ready   atomic.Bool
 }
 
 // New takes the data directory, the addresses and etcd, and makes the services.
@@ -74,6 +78,9 @@ func New(ctx context.Context, cfg Config, deps Deps) (node *Node, err error) {
 		defer cancel()
 		return n.tracing.Shutdown(ctx)
 	})
+	if err := n.openMetrics(deps.Registry); err != nil {
+		return nil, err
+	}
 	if err := n.openEtcd(ctx, dir.Path("etcd")); err != nil {
 		return nil, err
 	}
@@ -99,6 +106,7 @@ func (n *Node) Run(ctx context.Context, ready func()) error {
 		if n.server != nil {
 			n.server.SetReady(true)
 		}
+		n.ready.Store(true)
 		ready()
 	}, n.logger)
 	return errors.Join(err, n.closer.Close())

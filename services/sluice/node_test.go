@@ -3,8 +3,10 @@ package sluice_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
+	"net/http"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -138,6 +140,28 @@ func TestHealth(t *testing.T) {
 	answer, err := healthv1.NewHealthClient(n.conn).Check(t.Context(), &healthv1.HealthCheckRequest{})
 	require.NoError(t, err)
 	require.Equal(t, healthv1.HealthCheckResponse_SERVING, answer.GetStatus())
+}
+
+// A service without doors shows its metrics where it is told to, and other machines
+// only when they are let in.
+func TestMetricsOfAServiceWithoutDoors(t *testing.T) {
+	cfg := configure(t, t.TempDir(), startEtcd(t), sluice.Storage)
+	cfg.BindMetrics = "127.0.0.1:0"
+	n := startWith(t, cfg)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for path, want := range map[string]string{"/metrics": "go_goroutines", "/readyz": ""} {
+		resp, err := client.Get("http://" + n.node.Metrics() + path)
+		require.NoError(t, err)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, 200, resp.StatusCode)
+		require.Contains(t, string(body), want)
+	}
+	cfg.BindMetrics = "0.0.0.0:9101"
+	require.ErrorContains(t, cfg.Validate(), "--bind-metrics 0.0.0.0:9101 is reached from other machines")
+	cfg.BindMetrics = "9101"
+	require.ErrorContains(t, cfg.Validate(), `--bind-metrics "9101": expected host:port`)
 }
 
 // Limits follow one another where only one is given, and are refused where they

@@ -17,6 +17,8 @@ var errBusy = errs.New(errs.Unavailable, "OVERLOADED", "too many bytes of reques
 // A budget is for bytes that all connections share.
 type budget struct {
 	bytes *semaphore.Weighted
+	// How many there are.
+	whole int64
 	// How long a request waits for others to leave room.
 	patience time.Duration
 	// relieve hangs up on a client that holds bytes and makes nothing of them. It
@@ -78,8 +80,9 @@ type hold struct {
 	taken  int64
 }
 
-// grow takes from the budget until so many bytes are taken.
+// grow takes from the budget until so many bytes are taken, or all that there are.
 func (h *hold) grow(ctx context.Context, to int64) error {
+	to = min(to, h.budget.whole)
 	if more := to - h.taken; more > 0 {
 		if err := h.budget.acquire(ctx, more); err != nil {
 			return err

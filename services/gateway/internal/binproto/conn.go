@@ -96,7 +96,9 @@ func newConn(ctx context.Context, d *Door, accepted net.Conn, address netip.Addr
 func (c *conn) begin() {
 	if err := c.handshake(); err != nil {
 		c.door.logger.DebugContext(c.ctx, "handshake failed", "address", c.address, "error", err)
-		c.door.metrics.refused.WithLabelValues(string(refusalReason(err))).Inc()
+		if _, told := errors.AsType[*refusal](err); !told {
+			c.refused(err)
+		}
 		c.end()
 		return
 	}
@@ -126,10 +128,10 @@ func (c *conn) handshake() (err error) {
 	var refused *refusal
 	switch {
 	case errors.As(err, &refused):
-		if err := c.reply(refused.status, 0, refused.message); err != nil {
-			return err
+		c.refused(refused)
+		if c.reply(refused.status, 0, refused.message) == nil {
+			c.linger()
 		}
-		c.linger()
 		return refused
 	case err != nil:
 		return err
@@ -140,6 +142,11 @@ func (c *conn) handshake() (err error) {
 	}
 	c.secret, c.gzip = greeting.token, features&featureGzip != 0
 	return nil
+}
+
+// refused counts a handshake that failed.
+func (c *conn) refused(err error) {
+	c.door.metrics.refused.WithLabelValues(string(refusalReason(err))).Inc()
 }
 
 // reply ends the handshake.
@@ -519,7 +526,7 @@ func (c *conn) consume(r ticket) error {
 		return err
 	}
 	read := parseConsume(c.rest[:], string(topic))
-	room := int64(min(read.MaxBytes, c.door.cfg.MaxFetchBytes))
+	room := c.roomFor(read)
 	if !c.unsent.enter(c.ctx, room) {
 		return brokenError{c.ctx.Err()}
 	}
@@ -538,6 +545,19 @@ func (c *conn) consume(r ticket) error {
 	return nil
 }
 
+// roomFor is what a read may take: what is read, and the frame that is made of it.
+func (c *conn) roomFor(read backend.Read) int64 {
+	bytes := min(read.MaxBytes, c.door.cfg.MaxFetchBytes)
+	records := min(read.MaxRecords, c.door.cfg.MaxFetchRecords)
+	return min(frameAndRead(bytes+fetchedHead+records*fetchedRecord), c.door.cfg.BudgetBytes)
+}
+
+// frameAndRead is what an answer with so many bytes of payload takes while it is
+// made.
+func frameAndRead(payload int) int64 {
+	return int64(payload) + int64(bufferSize(frameHead+payload))
+}
+
 // read answers a request to read.
 func (c *conn) read(r ticket, caller grants.Caller, read backend.Read, h hold) {
 	ctx, span := c.door.trace(c.ctx, opConsume, read.Topic)
@@ -548,7 +568,7 @@ func (c *conn) read(r ticket, caller grants.Caller, read backend.Read, h hold) {
 	}
 	span.end(err)
 	taken := h.taken
-	h.shrink(int64(len(frame)))
+	h.shrink(int64(cap(frame)))
 	c.unsent.leave(taken - h.taken)
 	c.answer(frame, h)
 }
@@ -566,14 +586,13 @@ func (c *conn) fetch(ctx context.Context, id uint32, caller grants.Caller, read 
 		return nil, err
 	}
 	size := fetchedSize(&fetched)
-	if more := int64(size) - h.taken; more > 0 {
-		// A first record comes whole however small max_bytes is, and who asks so may
-		// leave it unread.
-		if err := h.grow(ctx, int64(size)); err != nil {
-			return nil, err
-		}
-		c.unsent.add(more)
+	// A first record comes whole however small max_bytes is, and who asks so may leave
+	// it unread.
+	before := h.taken
+	if err := h.grow(ctx, frameAndRead(size)); err != nil {
+		return nil, err
 	}
+	c.unsent.add(h.taken - before)
 	frame = appendFetched(newFrame(size), read.Partition, &fetched)
 	return seal(frame, c.gzip, id, opConsume.response()), nil
 }

@@ -37,9 +37,14 @@ type Config struct {
 	MaxPayloadBytes int
 	// MaxRecords is how many records one request may write.
 	MaxRecords int
+	// MaxFetchRecords is how many records one answer has.
+	MaxFetchRecords int
 	// MaxFetchBytes is how many bytes of keys and values one answer has, but for
 	// a first record that is larger.
 	MaxFetchBytes int
+	// BudgetBytes is how many bytes there are of each budget: what takes more has to
+	// wait until it is alone.
+	BudgetBytes int64
 	// ConnectionBytes is how many bytes of requests that wait to be written, and
 	// as many of answers to reads that wait to be taken, one connection may have
 	// beside a last one.
@@ -56,8 +61,8 @@ type Config struct {
 	FrameTimeout time.Duration
 	// StallTimeout is how long the next 64 KiB of a frame may take.
 	StallTimeout time.Duration
-	// StallGrace is how long a client may stop in the middle of a frame or of an
-	// answer while others wait for the memory that it holds.
+	// StallGrace is how long a client may stop in the middle of a frame, or take for
+	// 128 KiB of an answer, while others wait for the memory that it holds.
 	StallGrace time.Duration
 	// HandshakeTimeout is how long a handshake may take, that of TLS included.
 	HandshakeTimeout time.Duration
@@ -115,10 +120,10 @@ func New(cfg Config, deps Deps) *Door {
 		addresses: newAddresses(cfg.ConnectionsPerAddress),
 		tracer:    deps.Tracer,
 	}
-	d.requests = &budget{bytes: deps.Requests, patience: cfg.BudgetTimeout, relieve: func() {
+	d.requests = &budget{bytes: deps.Requests, whole: cfg.BudgetBytes, patience: cfg.BudgetTimeout, relieve: func() {
 		d.hangUpOn(func(c *conn) time.Duration { return c.receiving.lasting() })
 	}}
-	d.answers = &budget{bytes: deps.Answers, patience: cfg.BudgetTimeout, relieve: func() {
+	d.answers = &budget{bytes: deps.Answers, whole: cfg.BudgetBytes, patience: cfg.BudgetTimeout, relieve: func() {
 		d.hangUpOn(func(c *conn) time.Duration {
 			if !c.unsent.holds() {
 				return 0

@@ -102,7 +102,7 @@ func FuzzConnection(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, compressed bool) {
 		requests, answers := semaphore.NewWeighted(16<<20), semaphore.NewWeighted(16<<20)
 		d := New(Config{
-			MaxPayloadBytes: 64 << 10, MaxRecords: 100, MaxFetchBytes: 1 << 20, ConnectionBytes: 1 << 20,
+			MaxPayloadBytes: 64 << 10, MaxRecords: 100, MaxFetchRecords: 100, MaxFetchBytes: 1 << 20, BudgetBytes: 16 << 20, ConnectionBytes: 1 << 20,
 			IdleTimeout: time.Minute, WriteTimeout: time.Minute, HandshakeTimeout: time.Minute, BudgetTimeout: time.Minute,
 			FrameTimeout: time.Minute, StallTimeout: time.Minute,
 		}, Deps{Logger: slog.New(slog.DiscardHandler), Backend: nothing{}, Requests: requests, Answers: answers})

@@ -136,7 +136,9 @@ func start(tb testing.TB, backend *fake, settings ...func(*binproto.Config, *bin
 	cfg := binproto.Config{
 		MaxPayloadBytes:  1 << 20,
 		MaxRecords:       1000,
+		MaxFetchRecords:  1000,
 		MaxFetchBytes:    8 << 20,
+		BudgetBytes:      64 << 20,
 		ConnectionBytes:  32 << 20,
 		IdleTimeout:      time.Minute,
 		WriteTimeout:     10 * time.Second,

@@ -114,7 +114,8 @@ func TestSeriesOfBudgets(t *testing.T) {
 	c.ask(produce, records("t", val(strings.Repeat("x", 300<<10))))
 	c.ask(consume, reading("t", 0))
 	s.comesTo(512<<10, "budget_bytes{budget=requests}")
-	s.comesTo(1<<20, "budget_bytes{budget=answers}")
+	// 1 MiB and what stands around 100 records, and a buffer for the frame of it.
+	s.comesTo(1<<20+20+100*28+5<<18, "budget_bytes{budget=answers}")
 	open()
 	c.next()
 	c.next()
@@ -129,8 +130,8 @@ func TestSeriesOfConnections(t *testing.T) {
 	f.require(keys)
 	d := start(t, f, observed(s), func(c *binproto.Config, _ *binproto.Deps) {
 		c.ConnectionsPerAddress = 2
-		c.StallTimeout = 20 * time.Millisecond
-		c.WriteTimeout = 20 * time.Millisecond
+		c.StallTimeout = 300 * time.Millisecond
+		c.WriteTimeout = 300 * time.Millisecond
 	})
 	refused := func(reason string) {
 		t.Helper()

@@ -19,7 +19,7 @@ type answer struct {
 // for answers, and those that come together leave together.
 type outbox struct {
 	conn net.Conn
-	// How long a client may take to read writeChunk bytes.
+	// How long a client may take to read timedBytes.
 	timeout time.Duration
 	// Lasts while the client is waited for.
 	stall *stall
@@ -40,8 +40,11 @@ type outbox struct {
 }
 
 const (
-	// writeChunk is how much is given to the socket at a time.
-	writeChunk = 1 << 20
+	// writeChunk is how much is given to the socket at a time: what a client has to
+	// take, or it stalls.
+	writeChunk = 128 << 10
+	// timedBytes is what it has timeout for.
+	timedBytes = 1 << 20
 	// gatherSize is how many bytes of small answers leave in one write.
 	gatherSize = 64 << 10
 )
@@ -114,22 +117,25 @@ func (o *outbox) write(batch []answer) error {
 	return flush()
 }
 
-// writeChunks writes, with a deadline for each chunk: a client may be slow, but
-// not stop.
+// writeChunks writes, with a deadline for each MiB: a client may be slow, but not
+// stop.
 func (o *outbox) writeChunks(b []byte) error {
 	defer o.stall.end()
-	for len(b) > 0 {
-		chunk := b[:min(len(b), writeChunk)]
-		b = b[len(chunk):]
-		if err := o.conn.SetWriteDeadline(time.Now().Add(o.timeout)); err != nil {
-			return err
+	for timed := 0; len(b) > 0; {
+		if timed <= 0 {
+			if err := o.conn.SetWriteDeadline(time.Now().Add(o.timeout)); err != nil {
+				return err
+			}
+			timed = timedBytes
 		}
 		o.stall.begin()
-		n, err := o.conn.Write(chunk)
+		n, err := o.conn.Write(b[:min(len(b), writeChunk)])
 		o.bytes.Add(float64(n))
 		if err != nil {
 			return err
 		}
+		b = b[n:]
+		timed -= n
 	}
 	return nil
 }

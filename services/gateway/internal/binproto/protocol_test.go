@@ -267,7 +267,7 @@ func TestBudget(t *testing.T) {
 // An answer takes what it has of the budget, not what its request said.
 func TestBudgetOfAnswers(t *testing.T) {
 	d := start(t, &fake{}, func(c *binproto.Config, deps *binproto.Deps) {
-		deps.Answers = semaphore.NewWeighted(500 << 10)
+		deps.Answers = semaphore.NewWeighted(700 << 10)
 		c.BudgetTimeout = 50 * time.Millisecond
 	})
 	c := d.join(t, "", 0)
@@ -279,6 +279,19 @@ func TestBudgetOfAnswers(t *testing.T) {
 	got := c.call(consume, little(0))
 	require.Equal(t, frame{got.id, 0xff, "too many bytes of requests are under way (retry after 1s)"}, got)
 	require.Equal(t, byte(0x82), c.call(consume, little(1)).op)
+}
+
+// An answer that is larger than the budget is made when there is no other.
+func TestAnswerLargerThanTheBudget(t *testing.T) {
+	d := start(t, &fake{}, func(c *binproto.Config, deps *binproto.Deps) {
+		deps.Answers = semaphore.NewWeighted(100 << 10)
+		c.BudgetBytes = 100 << 10
+	})
+	c := d.join(t, "", 0)
+	require.Equal(t, byte(0x81), c.call(produce, records("t", val(strings.Repeat("x", 300<<10)))).op)
+	for range 2 {
+		require.Equal(t, byte(0x82), c.call(consume, reading("t", 0)).op)
+	}
 }
 
 // Who stops in the middle, of a frame or of reading an answer, goes when others
@@ -306,7 +319,7 @@ func TestStalledClientsMakeRoom(t *testing.T) {
 	})
 	t.Run("for answers", func(t *testing.T) {
 		d := start(t, &fake{}, func(c *binproto.Config, deps *binproto.Deps) {
-			deps.Answers = semaphore.NewWeighted(9 << 20)
+			deps.Answers = semaphore.NewWeighted(20 << 20)
 			c.StallGrace = 10 * time.Millisecond
 			c.BudgetTimeout = eventually
 			c.WriteTimeout = time.Minute

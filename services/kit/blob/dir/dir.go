@@ -72,11 +72,15 @@ func (s *Store) put(ctx context.Context, name string, src io.Reader) error {
 	if err != nil {
 		return err
 	}
-	if err := s.write(temporary, src); err != nil {
-		if absent(err) {
-			// Somebody cleaned up who took this process for dead.
-			err = errors.Join(err, s.space.close())
-		}
+	f, err := s.fs.Create(temporary)
+	if absent(err) {
+		// Somebody cleaned up who took this process for dead.
+		return errors.Join(err, s.space.close())
+	}
+	if err != nil {
+		return err
+	}
+	if err := write(f, src); err != nil {
 		return errors.Join(err, ignoreAbsent(s.fs.Remove(temporary)))
 	}
 	for try := 1; ; try++ {
@@ -96,11 +100,8 @@ func (s *Store) put(ctx context.Context, name string, src io.Reader) error {
 // copyBytes is how much is written between two looks at the context.
 const copyBytes = 1 << 20
 
-func (s *Store) write(file string, src io.Reader) (err error) {
-	f, err := s.fs.Create(file)
-	if err != nil {
-		return err
-	}
+// write fills a file, syncs and closes it.
+func write(f vfs.File, src io.Reader) (err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if _, err := io.CopyBuffer(io.NewOffsetWriter(f, 0), src, make([]byte, copyBytes)); err != nil {
 		return err

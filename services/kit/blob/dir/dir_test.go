@@ -135,6 +135,20 @@ func TestGoesOnWhenItsWorkspaceIsTaken(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, blobtest.Names(t, store, ""))
 }
 
+// A source that is gone is no sign that the workspace is.
+func TestASourceThatIsGone(t *testing.T) {
+	fsys := memfs.New()
+	store := open(t, fsys, "/cold")
+	blobtest.Put(t, store, "a", nil)
+	before, err := fsys.List("/cold/~partial")
+	require.NoError(t, err)
+	src := &blobtest.Trap{Pattern: 1, After: 0, Do: func() error { return fs.ErrNotExist }}
+	require.ErrorIs(t, store.Put(t.Context(), "b", src, 10, 0), fs.ErrNotExist)
+	after, err := fsys.List("/cold/~partial")
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+}
+
 func TestPutFailsWithTheDisk(t *testing.T) {
 	full := errors.New("full")
 	for _, op := range []faultfs.Op{faultfs.MkdirAll, faultfs.Lock, faultfs.Create, faultfs.WriteAt, faultfs.Sync, faultfs.Rename, faultfs.SyncDir} {

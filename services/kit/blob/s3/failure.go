@@ -78,7 +78,9 @@ func refused(r minio.ErrorResponse) error {
 		f.text = r.Error()
 	case passing[r.Code]:
 		f.temporary = true
-	case r.StatusCode == http.StatusRequestTimeout, r.StatusCode == http.StatusTooManyRequests:
+	case r.StatusCode == http.StatusRequestTimeout, r.StatusCode == http.StatusTooManyRequests,
+		// Another request came in between, such as one that took away a folder.
+		r.StatusCode == http.StatusConflict:
 		f.temporary = true
 	case r.StatusCode == http.StatusNotImplemented, r.StatusCode == http.StatusHTTPVersionNotSupported:
 	case r.StatusCode >= http.StatusInternalServerError:

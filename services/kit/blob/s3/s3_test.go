@@ -272,6 +272,7 @@ func TestFailures(t *testing.T) {
 		"gateway timeout":     {plain(504, ""), true, "504"},
 		"too many":            {answer(429, "TooManyRequests"), true, "429"},
 		"request timeout":     {answer(400, "RequestTimeout"), true, "400 RequestTimeout"},
+		"in between":          {answer(409, "Conflict"), true, "409 Conflict"},
 		"denied":              {answer(403, "AccessDenied"), false, "403 AccessDenied: a message"},
 		"wrong secret":        {answer(403, "SignatureDoesNotMatch"), false, "403 SignatureDoesNotMatch"},
 		"malformed":           {answer(400, "InvalidRequest"), false, "400 InvalidRequest"},

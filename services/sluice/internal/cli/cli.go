@@ -79,6 +79,7 @@ func newRoot(streams Streams) *cobra.Command {
 		newKey(),
 		newSchema(),
 		newAdmin(),
+		newHealth(),
 		newVersion(),
 	)
 	markFailures(root)

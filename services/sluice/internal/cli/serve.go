@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,7 +85,10 @@ func runNode(ctx context.Context, cfg sluice.Config, logger *slog.Logger, out io
 
 // greet tells where the node is reached and what to try next.
 func greet(out io.Writer, node *sluice.Node, cfg sluice.Config) {
-	doors := node.Doors()
+	doors := make(map[string]string)
+	for door, address := range node.Doors() {
+		doors[door] = reachable(address)
+	}
 	fmt.Fprintf(out, "sluice is ready: node %s\n", node.ID())
 	if grpc := doors["grpc"]; grpc != "" {
 		fmt.Fprintf(out, "  gRPC       %s\n", grpc)
@@ -117,6 +122,15 @@ Try, in another terminal:
   %[2]s '%[1]s/topics/orders/consume?partition=0&offset=0'
 
 `, url, curl)
+}
+
+// reachable is how a client on this machine gets to an address that is listened on.
+func reachable(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if ip, parseErr := netip.ParseAddr(host); err == nil && parseErr == nil && ip.IsUnspecified() {
+		return net.JoinHostPort("localhost", port)
+	}
+	return address
 }
 
 // shellWord quotes a path for a shell where that is needed.

@@ -114,3 +114,11 @@ func (s *served) stop() int {
 	s.cancel()
 	return <-s.ended
 }
+
+func TestReachable(t *testing.T) {
+	for bound, want := range map[string]string{
+		"[::]:9000": "localhost:9000", "0.0.0.0:9000": "localhost:9000", "127.0.0.1:9000": "127.0.0.1:9000", "[::1]:9000": "[::1]:9000",
+	} {
+		require.Equal(t, want, reachable(bound))
+	}
+}

@@ -17,6 +17,8 @@ import (
 type Cold struct {
 	// Store is what segments are kept in.
 	Store blob.Store
+	// probe is the store without retries: what is wrong with it is told at once.
+	probe blob.Store
 	// name is the store in words of the log, without keys.
 	name   string
 	closer io.Closer
@@ -44,7 +46,7 @@ func (c *Config) Open() (*Cold, error) {
 	switch {
 	case place.folder != "":
 		store := dir.New(vfs.OS, place.folder)
-		return &Cold{Store: store, name: "folder " + place.folder, closer: store}, nil
+		return &Cold{Store: store, probe: store, name: "folder " + place.folder, closer: store}, nil
 	case place.bucket.Bucket != "":
 		place.bucket.Retry = retries()
 		store, err := s3.New(place.bucket)
@@ -55,7 +57,7 @@ func (c *Config) Open() (*Cold, error) {
 		if place.bucket.Endpoint != "" {
 			name += " at " + place.bucket.Endpoint
 		}
-		return &Cold{Store: retry.New(store, retries()), name: name, closer: store, tidy: store}, nil
+		return &Cold{Store: retry.New(store, retries()), probe: store, name: name, closer: store, tidy: store}, nil
 	}
 	return nil, nil
 }

@@ -20,6 +20,8 @@ const (
 	// again is how long a store that cannot be used is left alone at first, and at
 	// most.
 	again, againMost = time.Second, time.Minute
+	// checkTime is how long a look at the store may take.
+	checkTime = 15 * time.Second
 )
 
 // Watch writes, reads and deletes an object until that succeeds once, and says in
@@ -77,19 +79,21 @@ const checkFolder = "check/"
 
 // check does with an object what is done with segments.
 func (c *Cold) check(ctx context.Context, node string) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
 	name := checkFolder + node
 	wrote := []byte("sluice on node " + node + " wrote this to see whether it can\n")
 	sum := crc32.Checksum(wrote, crc32.MakeTable(crc32.Castagnoli))
-	if err := c.Store.Put(ctx, name, bytes.NewReader(wrote), int64(len(wrote)), sum); err != nil {
+	if err := c.probe.Put(ctx, name, bytes.NewReader(wrote), int64(len(wrote)), sum); err != nil {
 		return err
 	}
 	read := make([]byte, len(wrote)+1)
-	n, err := c.Store.ReadAt(ctx, name, read, 0)
+	n, err := c.probe.ReadAt(ctx, name, read, 0)
 	if !errors.Is(err, io.EOF) {
 		return errors.Join(fmt.Errorf("read what was written: %d bytes, expected %d", n, len(wrote)), err)
 	}
 	if !bytes.Equal(read[:n], wrote) {
 		return errors.New("what is read is not what was written")
 	}
-	return c.Store.Delete(ctx, name)
+	return c.probe.Delete(ctx, name)
 }

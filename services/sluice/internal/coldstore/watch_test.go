@@ -26,7 +26,7 @@ func TestWatchSaysWhenAStoreCanBeUsed(t *testing.T) {
 	for _, op := range []faultblob.Op{faultblob.Put, faultblob.ReadAt, faultblob.Delete} {
 		synctest.Test(t, func(t *testing.T) {
 			store := faultblob.New(blobtest.NewMemory(), faultblob.First(op, 3, faultblob.Fault{Err: refused}))
-			cold := &Cold{Store: store, name: "the store"}
+			cold := &Cold{probe: store, name: "the store"}
 			var log bytes.Buffer
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error)
@@ -47,13 +47,26 @@ func TestWatchSaysWhenAStoreCanBeUsed(t *testing.T) {
 func TestWatchEndsWithItsContext(t *testing.T) {
 	for _, fault := range []faultblob.Fault{{Err: errors.New("away")}, {Wait: make(chan struct{})}} {
 		var log bytes.Buffer
-		cold := &Cold{Store: faultblob.New(blobtest.NewMemory(), faultblob.Always(fault)), name: "s"}
+		cold := &Cold{probe: faultblob.New(blobtest.NewMemory(), faultblob.Always(fault)), name: "s"}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- cold.Watch(ctx, "n1", slog.New(slog.NewTextHandler(&log, nil))) }()
 		cancel()
 		require.NoError(t, <-ended)
 	}
+}
+
+func TestWatchTellsOfAStoreThatDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		hook := faultblob.First(faultblob.Put, 1, faultblob.Fault{Wait: make(chan struct{})})
+		cold := &Cold{probe: faultblob.New(blobtest.NewMemory(), hook), name: "s"}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, cold.Watch(ctx, "n1", slog.New(slog.NewTextHandler(&log, nil))))
+		require.Contains(t, log.String(), context.DeadlineExceeded.Error())
+		require.Contains(t, log.String(), "cold storage can be used")
+	})
 }
 
 func TestFolder(t *testing.T) {

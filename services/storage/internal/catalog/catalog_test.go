@@ -44,6 +44,43 @@ func TestLastRecordOfATopicCounts(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
+// What is to be deleted from cold storage is known until it is gone, over crashes
+// and over a catalog that is written anew; to remove it once more changes nothing.
+func TestRemovedTopicsInColdStorage(t *testing.T) {
+	fsys := memfs.New()
+	c, err := Open(fsys, "")
+	require.NoError(t, err)
+	kept, gone, never, live := uuid.New(), uuid.New(), uuid.New(), uuid.New()
+	require.NoError(t, c.Put(topic(kept, "kept", 1), topic(gone, "gone", 1), topic(never, "never", 1)))
+	require.NoError(t, c.Remove(1, []uuid.UUID{kept, gone, never}, []uuid.UUID{kept, gone}))
+	require.ElementsMatch(t, []uuid.UUID{kept, gone}, c.ColdTopics())
+	require.NoError(t, c.ColdGone(gone))
+	require.NoError(t, c.Remove(2, []uuid.UUID{gone}, []uuid.UUID{gone}))
+	check := func() {
+		require.Equal(t, []uuid.UUID{kept}, c.ColdTopics())
+		for _, id := range []uuid.UUID{kept, gone, never} {
+			require.True(t, c.Removed(id))
+		}
+	}
+	check()
+	fsys = fsys.Crash(rand.New(rand.NewPCG(1, 1)))
+	c, err = Open(fsys, "")
+	require.NoError(t, err)
+	check()
+
+	large := topic(live, "live", 1)
+	large.Config = map[string]string{"note": strings.Repeat("n", rewriteFrom/3)}
+	for range 12 {
+		require.NoError(t, c.Put(large))
+	}
+	require.NoError(t, c.Close())
+	c, err = Open(fsys, "")
+	require.NoError(t, err)
+	require.Less(t, c.mu.size, int64(rewriteFrom), "it was written anew")
+	check()
+	require.NoError(t, c.Close())
+}
+
 func TestAcknowledgedSurvivesACrash(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))

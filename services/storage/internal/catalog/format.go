@@ -127,6 +127,10 @@ func parseFrame(b []byte) ([]*persistv1.CatalogRecord, int, error) {
 		return nil, 0, fmt.Errorf("length %d does not fit", length)
 	}
 	body := b[frameHead : frameHead+int(length)]
+	// First what is cheap: goodAfter asks this at every byte.
+	if _, n := protowire.ConsumeBytes(body); n < 0 {
+		return nil, 0, protowire.ParseError(n)
+	}
 	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(b[4:]) {
 		return nil, 0, errors.New("CRC does not match")
 	}

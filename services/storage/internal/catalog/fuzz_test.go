@@ -26,6 +26,7 @@ func FuzzParse(f *testing.F) {
 		// What it adds up to is what a file that is written anew says.
 		c := &Catalog{keep: maxRemoved}
 		c.mu.topics, c.mu.removed = map[uuid.UUID]*persistv1.CatalogTopic{}, map[uuid.UUID]int64{}
+		c.mu.cold = map[uuid.UUID]struct{}{}
 		for _, record := range found.records {
 			c.applyLocked(record)
 		}
@@ -34,6 +35,6 @@ func FuzzParse(f *testing.F) {
 		found, err = parse(anew)
 		require.NoError(t, err)
 		require.Equal(t, int64(len(anew)), found.end)
-		require.Len(t, found.records, len(c.mu.topics)+len(c.mu.removed)+1)
+		require.Len(t, found.records, len(c.mu.topics)+len(c.mu.removed)+len(c.mu.cold)+1)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"sync"
+	"time"
 )
 
 // blockKey names a block of an object.
@@ -27,7 +28,22 @@ type block struct {
 	waiting int
 	cancel  context.CancelFunc
 	element *list.Element // once it is there
+	// unwaited tells that who asked for it comes back.
+	unwaited bool
 }
+
+// failure is why a block did not come.
+type failure struct {
+	err error
+	at  time.Time
+}
+
+// mostFailed bounds the blocks of which it is known why they did not come, and
+// failedFor how long that is told.
+const (
+	mostFailed = 256
+	failedFor  = 5 * time.Second
+)
 
 // cache keeps blocks up to a number of bytes, those used last, and lets each be
 // fetched once at a time. What is on its way is bounded by those who fetch.
@@ -40,14 +56,22 @@ type cache struct {
 		used   *list.List // of *block; the most recently used first
 		bytes  int64
 		ended  bool
+		// failed has why blocks did not come that nobody waited for, until one asks
+		// or another comes.
+		failed map[blockKey]failure
 	}
+	// running ends with the cache, and all fetches with it.
+	running context.Context
+	stop    context.CancelFunc
 	fetches sync.WaitGroup
 }
 
 func newCache(most int64) *cache {
 	c := &cache{most: most}
+	c.running, c.stop = context.WithCancel(context.Background())
 	c.mu.blocks = map[blockKey]*block{}
 	c.mu.used = list.New()
+	c.mu.failed = map[blockKey]failure{}
 	return c
 }
 
@@ -75,6 +99,31 @@ func (c *cache) ahead(key blockKey, fetch func(context.Context) ([]byte, error))
 		// The fetch itself waits for it.
 		c.startLocked(key, fetch)
 	}
+}
+
+// now returns a block that is there. ErrPending has another one fetched; why that did
+// not come the next caller is told, once.
+func (c *cache) now(key blockKey, fetch func(context.Context) ([]byte, error)) ([]byte, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := c.mu.blocks[key]
+	if b != nil && b.element != nil {
+		c.mu.used.MoveToFront(b.element)
+		return b.bytes, nil
+	}
+	if failed, ok := c.mu.failed[key]; ok {
+		delete(c.mu.failed, key)
+		if time.Since(failed.at) < failedFor {
+			return nil, failed.err
+		}
+	}
+	switch {
+	case c.mu.ended:
+		return nil, ErrUnavailable
+	case b == nil:
+		c.startLocked(key, fetch).unwaited = true
+	}
+	return nil, ErrPending
 }
 
 // ready tells whether a block can be had without waiting.
@@ -108,13 +157,14 @@ func (c *cache) join(key blockKey, fetch func(context.Context) ([]byte, error)) 
 		return b
 	default:
 		b.waiting++
+		b.unwaited = false // the caller will be told
 	}
 	return b
 }
 
 // startLocked has a block fetched, with one who waits for it.
 func (c *cache) startLocked(key blockKey, fetch func(context.Context) ([]byte, error)) *block {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(c.running)
 	b := &block{key: key, done: make(chan struct{}), cancel: cancel, waiting: 1}
 	c.mu.blocks[key] = b
 	c.fetches.Go(func() {
@@ -135,8 +185,12 @@ func (c *cache) fetched(b *block, bytes []byte, err error) {
 	}
 	if err != nil {
 		delete(c.mu.blocks, b.key)
+		if b.unwaited && len(c.mu.failed) < mostFailed {
+			c.mu.failed[b.key] = failure{err, time.Now()}
+		}
 		return
 	}
+	clear(c.mu.failed)
 	b.element = c.mu.used.PushFront(b)
 	c.mu.bytes += int64(len(bytes))
 	for e := c.mu.used.Back(); e != nil && c.mu.bytes > c.most; e = c.mu.used.Back() {
@@ -186,9 +240,7 @@ func (c *cache) drop(object string) {
 func (c *cache) end() {
 	c.mu.Lock()
 	c.mu.ended = true
-	for _, b := range c.mu.blocks {
-		b.cancel()
-	}
 	c.mu.Unlock()
+	c.stop()
 	c.fetches.Wait()
 }

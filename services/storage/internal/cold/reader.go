@@ -69,7 +69,8 @@ func (r *Reader) Read(ctx context.Context, at Located, offset, bound int64, maxB
 	return r.read(r.open(ctx, at), offset, bound, maxBytes)
 }
 
-// ReadNow is Read that waits for nothing: ErrPending has what is missing fetched.
+// ReadNow is Read that waits for nothing: ErrPending has what is missing fetched. If
+// that fails the next ReadNow says so.
 func (r *Reader) ReadNow(ctx context.Context, at Located, offset, bound int64, maxBytes int) (Chunk, error) {
 	o := r.open(ctx, at)
 	o.now = true
@@ -172,9 +173,8 @@ func (o *object) block(number int64) ([]byte, error) {
 // get returns a block of the object.
 func (o *object) get(number int64, fetch func(context.Context) ([]byte, error)) ([]byte, error) {
 	key := blockKey{o.Name, number}
-	if o.now && !o.r.cache.ready(key) {
-		o.r.cache.ahead(key, fetch)
-		return nil, ErrPending
+	if o.now {
+		return o.r.cache.now(key, fetch)
 	}
 	return o.r.cache.get(o.ctx, key, fetch)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,9 +24,6 @@ type Appending struct {
 	done     chan struct{}
 	answered atomic.Bool
 }
-
-// signals are channels of a capacity of 1 that are empty and nobody's.
-var signals = sync.Pool{New: func() any { return make(chan struct{}, 1) }}
 
 // Append queues checked batches and returns without waiting. Their bytes are read
 // until the append is done, also after Wait has given up, and never written to. It
@@ -64,7 +60,7 @@ func (p *Partition) command(command *persistv1.Command) *Appending {
 }
 
 func (p *Partition) begin(proposal replica.Proposal, size int64) *Appending {
-	a := &Appending{p: p, proposal: proposal, size: size, done: signals.Get().(chan struct{})}
+	a := &Appending{p: p, proposal: proposal, size: size, done: p.node.signals.Get().(chan struct{})}
 	a.proposal.Done = a.answer
 	p.propose(&a.proposal, int(size))
 	return a
@@ -88,7 +84,7 @@ func (a *Appending) answer(result replica.Result) {
 func (a *Appending) Wait(ctx context.Context) (replica.Result, error) {
 	select {
 	case <-a.done:
-		signals.Put(a.done)
+		a.p.node.signals.Put(a.done)
 		return a.result, a.p.translate(a.result.Err)
 	case <-caller.Done(ctx):
 		return replica.Result{}, fmt.Errorf("%w: %w", replica.ErrUnknownOutcome, context.Cause(ctx))

@@ -109,10 +109,13 @@ func (c *coldStorage) close() {
 	}
 }
 
-func (p *Partition) coldPrefix() string { return tier.Prefix(p.key.Topic, p.key.Partition) }
+// coldPrefix is what the names of a partition's objects begin with.
+func (p *Partition) coldPrefix(state *tier.State) string {
+	return tier.Prefix(p.key.Topic, p.key.Partition, state.Lineage())
+}
 
-func (p *Partition) located(s tier.Segment) cold.Located {
-	return cold.Located{Name: s.Object.Name(p.coldPrefix()), Segment: s}
+func (p *Partition) located(state *tier.State, s tier.Segment) cold.Located {
+	return cold.Located{Name: s.Object.Name(p.coldPrefix(state)), Segment: s}
 }
 
 // mayBeCold are those of the topics that may have objects in cold storage: any, where

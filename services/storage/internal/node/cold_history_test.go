@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,7 +20,6 @@ import (
 	"github.com/sluiceio/sluice/services/storage/internal/cold/coldtest"
 	"github.com/sluiceio/sluice/services/storage/internal/replica"
 	"github.com/sluiceio/sluice/services/storage/internal/retain"
-	"github.com/sluiceio/sluice/services/storage/internal/tier"
 )
 
 // coldHistory is a partition over several processes that die, above a store that
@@ -216,7 +217,7 @@ func (h *coldHistory) finish(disk *memfs.FS) (segments int) {
 	state := d.View.State.Cold
 	var want []string
 	for _, s := range state.Segments() {
-		want = append(want, s.Object.Name(tier.Prefix(h.key.Topic, h.key.Partition)))
+		want = append(want, s.Object.Name(p.coldPrefix(state)))
 	}
 	require.ElementsMatch(h.t, want, h.store.Names(), "the store has what nobody names, or lacks what somebody does")
 	require.Empty(h.t, state.Intents())
@@ -259,4 +260,73 @@ func TestColdHistoriesWithCrashes(t *testing.T) {
 	t.Logf("%d segments in cold storage at the ends, %d offsets deleted by retention", segments, cut)
 	require.Positive(t, segments)
 	require.True(t, cut > 0 || *history != 0)
+}
+
+// Whichever operation of the disk fails once while segments go to cold storage, and
+// the power with it: what was acknowledged is there, once, and nothing is left in
+// the store.
+func TestAnyOperationMayFailWhileTiering(t *testing.T) {
+	for nth := 1; ; nth++ {
+		disk, store, topic := memfs.New(), coldtest.New(), uuid.New()
+		var ops atomic.Int64
+		failing := faultfs.New(disk, func(op faultfs.Op, _ string) error {
+			if op != faultfs.Close && ops.Add(1) == int64(nth) {
+				return syscall.EIO
+			}
+			return nil
+		})
+		c := newClock()
+		o := coldOptions(failing, store)
+		o.Now = c.now
+		n, err := Open(o)
+		if err != nil {
+			continue
+		}
+		r := run(t, n)
+		acked := map[int64]string{}
+		write := func(count int) {
+			for i := range count {
+				value := fmt.Sprintf("%d-%d-%s", len(acked), i, strings.Repeat("x", 400))
+				if p, err := r.Partition(replica.Key{Topic: topic}); err == nil {
+					if result, err := appendTo(p, batchOf(t, value)); err == nil {
+						acked[result.BaseOffset] = value
+					}
+				}
+				c.advance(time.Second)
+			}
+		}
+		placed := r.Place([]*persistv1.CatalogTopic{placement(topic, 1, map[string]string{"retention.ms": "-1"}, 1)})
+		for range 3 {
+			write(3)
+			_, err := r.RunPass(t.Context(), Tiering, false)
+			require.NoError(t, err)
+		}
+		_ = r.stop()
+		happened := ops.Load() >= int64(nth)
+
+		o.FS = disk.Crash(nil)
+		again := start(t, o)
+		p, err := again.Partition(replica.Key{Topic: topic})
+		require.True(t, err == nil || placed != nil)
+		if err == nil {
+			for range 2 {
+				mustPass(t, again, Tiering)
+				c.advance(2 * o.Cold.SweepInterval)
+			}
+			got := values(t, p)
+			for offset, value := range acked {
+				require.Greater(t, len(got), int(offset), "operation %d", nth)
+				require.Equal(t, value, got[offset], "operation %d", nth)
+			}
+			d, err := p.Describe(t.Context())
+			require.NoError(t, err)
+			require.Len(t, store.Names(), len(d.View.State.Cold.Segments()), "operation %d", nth)
+			require.Empty(t, d.View.State.Cold.Intents())
+		}
+		require.NoError(t, again.stop())
+		if !happened {
+			require.Greater(t, nth, 50)
+			return
+		}
+	}
 }

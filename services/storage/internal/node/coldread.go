@@ -48,7 +48,7 @@ func (p *Partition) inCold(ctx context.Context, offset int64) (cold.Located, err
 	case p.node.cold == nil:
 		return cold.Located{}, ErrNoColdStorage
 	}
-	return p.located(s), nil
+	return p.located(view.State.Cold, s), nil
 }
 
 // coldFailed gives a read that failed its kind. That an object is gone is as it
@@ -87,7 +87,7 @@ func (p *Partition) findTimestamp(ctx context.Context, view *replica.View, log *
 		if p.node.cold == nil {
 			return 0, 0, false, ErrNoColdStorage
 		}
-		at := p.located(s)
+		at := p.located(view.State.Cold, s)
 		offset, timestamp, ok, err = p.node.cold.reader.Find(ctx, at, ts, view.HighWatermark)
 		if ok || err != nil {
 			return offset, timestamp, ok, p.coldFailed(ctx, at, s.Next-1, err)
@@ -123,7 +123,7 @@ func (p *Partition) largestTimestamp(ctx context.Context, view *replica.View, lo
 	if p.node.cold == nil {
 		return 0, 0, false, ErrNoColdStorage
 	}
-	at := p.located(found)
+	at := p.located(view.State.Cold, found)
 	offset, timestamp, ok, err = p.node.cold.reader.Largest(ctx, at)
 	return offset, timestamp, ok, p.coldFailed(ctx, at, found.Next-1, err)
 }
@@ -177,7 +177,7 @@ func (p *Partition) ListCold(ctx context.Context) (ColdListing, error) {
 	}
 	return ColdListing{
 		View: view, LocalStart: localStart(view, log),
-		Name:      func(o tier.Object) string { return o.Name(p.coldPrefix()) },
+		Name:      func(o tier.Object) string { return o.Name(p.coldPrefix(view.State.Cold)) },
 		Uploading: p.tiering.isUploading,
 	}, nil
 }

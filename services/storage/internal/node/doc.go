@@ -17,6 +17,13 @@
 // something is due. What takes long, reading and writing segments, is done beside
 // the owner; it only swaps the result in.
 //
+// # Cold storage
+//
+// Segments go to an object store, and are read from there, beside the owner as well
+// (tiering.go, coldread.go): the owner has commands committed that say what is there,
+// and drops from the disk what they have. Package tier has the rules, package cold the
+// objects.
+//
 // # A partition's life
 //
 // unwritten: placed, without a folder. It reads as empty and costs a map entry.

@@ -79,7 +79,11 @@ type Node struct {
 	reports reports
 	// memory holds the bytes of appends that are under way.
 	memory *semaphore.Weighted
-	upkeep *upkeep
+	// signals are channels with room for one answer, empty and nobody's. They are
+	// the node's own, since one that was made in a test's bubble of time is of no
+	// use outside of it.
+	signals sync.Pool
+	upkeep  *upkeep
 	// cold is cold storage, nil when there is none.
 	cold *coldStorage
 	// chores are short background jobs: zeros written ahead, folders deleted.
@@ -109,6 +113,7 @@ func Open(options Options) (_ *Node, err error) {
 		awake:   newAwakeSet(options.MaxAwake, options.IdleAfter, options.Now),
 		memory:  semaphore.NewWeighted(options.MaxAppendBytes),
 		upkeep:  newUpkeep(),
+		signals: sync.Pool{New: func() any { return make(chan struct{}, 1) }},
 		cold:    newColdStorage(options.Cold),
 	}
 	n.deleting = map[uuid.UUID]<-chan struct{}{}

@@ -186,8 +186,10 @@ func (p *Partition) ownerGather() {
 // whether it still is.
 func (p *Partition) serveGroup() (more bool) {
 	p.ownerGather()
-	taken, tasks := p.take()
+	// Before the take: without a group the owner has left when that returns, and
+	// another may be there.
 	p.expected = 0
+	taken, tasks := p.take()
 	if taken == nil && len(tasks) == 0 {
 		return false
 	}

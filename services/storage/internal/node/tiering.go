@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -193,8 +194,7 @@ func (p *Partition) uploadDue(view *replica.View, log *raftlog.Log) (s raftlog.S
 // sweepDue tells whether the objects of a partition are to be listed: those of one
 // that never had any are not.
 func (p *Partition) sweepDue(view *replica.View) bool {
-	had := view.State.Cold != nil || view.State.StartOffset > 0
-	return p.tiering.sweepDue(p.node.options.Now(), p.node.cold.SweepInterval, had)
+	return p.tiering.sweepDue(p.node.options.Now(), p.node.cold.SweepInterval, view.State.Cold != nil)
 }
 
 // tierRemote is the leader's part.
@@ -214,7 +214,7 @@ func (p *Partition) tierRemote(ctx context.Context, log *raftlog.Log) error {
 		return failed
 	}
 	if sweep && failed == nil {
-		failed = p.sweep(ctx)
+		failed = p.sweep(ctx, view)
 	}
 	// An intent that is still there means that the store is away, or that an object
 	// cannot be deleted: others would be left beside it.
@@ -290,7 +290,7 @@ func (p *Partition) deleteDoomed(ctx context.Context, view *replica.View) (*repl
 		removed := &persistv1.ColdRemoved{}
 		var failed error
 		for _, o := range doomed {
-			name := o.Name(p.coldPrefix())
+			name := o.Name(p.coldPrefix(view.State.Cold))
 			if failed = p.node.cold.done("delete", name, p.node.cold.Store.Delete(ctx, name)); failed != nil {
 				break
 			}
@@ -339,11 +339,19 @@ func (p *Partition) upload(ctx context.Context, view *replica.View, log *raftlog
 
 	p.tiering.setUploading(&segment.Object)
 	defer p.tiering.setUploading(nil)
-	intent := tier.Intent{Object: segment.Object, Next: segment.Next}.Encode()
-	if _, err := p.commit(&persistv1.Command{Kind: &persistv1.Command_ColdIntent{ColdIntent: intent}}); err != nil {
+	lineage := view.State.Cold.Lineage()
+	if lineage == 0 {
+		lineage = 1 + rand.Uint64N(math.MaxUint64)
+	}
+	intent := tier.Intent{Object: segment.Object, Next: segment.Next}.Command(lineage)
+	view, err = p.commit(&persistv1.Command{Kind: &persistv1.Command_ColdIntent{ColdIntent: intent}})
+	if err != nil {
 		return nil, err
 	}
-	name := segment.Object.Name(p.coldPrefix())
+	if !view.State.Cold.Intends(segment.Object) {
+		return nil, fmt.Errorf("intent of %s did not count", segment.Object.Name(p.coldPrefix(view.State.Cold)))
+	}
+	name := segment.Object.Name(p.coldPrefix(view.State.Cold))
 	if err := c.done("upload", name, c.Store.Put(ctx, name, draft, draft.Size(), segment.CRC)); err != nil {
 		p.tiering.soil()
 		return nil, err
@@ -369,8 +377,8 @@ func (p *Partition) sourceFailed(err error) error {
 }
 
 // sweep deletes the objects of the partition that nobody names.
-func (p *Partition) sweep(ctx context.Context) error {
-	prefix := p.coldPrefix()
+func (p *Partition) sweep(ctx context.Context, view *replica.View) error {
+	prefix := p.coldPrefix(view.State.Cold)
 	var found []tier.Object
 	for info, err := range p.node.cold.Store.List(ctx, prefix) {
 		if err != nil {

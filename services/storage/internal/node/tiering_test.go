@@ -113,7 +113,7 @@ func (c *coldTopic) requireTidy() {
 	c.t.Helper()
 	var want []string
 	for _, s := range c.state().Segments() {
-		want = append(want, s.Object.Name(c.p().coldPrefix()))
+		want = append(want, s.Object.Name(c.p().coldPrefix(c.state())))
 	}
 	require.ElementsMatch(c.t, want, c.store.Names())
 	require.Empty(c.t, c.state().Intents())
@@ -221,6 +221,29 @@ func TestEpochsAndTimesInColdStorage(t *testing.T) {
 	require.Equal(t, before, ask())
 }
 
+// Of several records with the largest timestamp the first counts, wherever they are.
+func TestTheLargestTimestampIsInColdStorage(t *testing.T) {
+	c := newColdTopic(t, nil)
+	c.write(3)
+	ahead := c.clock.now().Add(time.Hour * 1000)
+	for range 2 {
+		_, err := appendTo(c.p(), datedBatch(t, ahead))
+		require.NoError(t, err)
+		c.write(3)
+	}
+	before := c.list(MaxTimestamp)
+	require.Equal(t, []int64{3, ahead.UnixMilli()}, []int64{before.Offset, before.Timestamp})
+	c.tierUp()
+	require.Greater(t, c.describe().LocalStart, int64(7))
+	require.Equal(t, before, c.list(MaxTimestamp))
+	_, err := appendTo(c.p(), datedBatch(t, ahead.Add(1)))
+	require.NoError(t, err)
+	require.Equal(t, before, c.list(MaxTimestamp))
+	_, err = appendTo(c.p(), datedBatch(t, ahead.Add(time.Hour)))
+	require.NoError(t, err)
+	require.Equal(t, c.describe().View.HighWatermark-1, c.list(MaxTimestamp).Offset)
+}
+
 // What the topic says decides on what goes, and how long it stays on disk.
 func TestTieringByConfig(t *testing.T) {
 	hour := time.Hour.Milliseconds()
@@ -302,8 +325,8 @@ func TestAdvanceStartPastColdSegments(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, int64(9), start)
 	c.tierUp()
-	require.Nil(t, c.state())
 	require.Empty(t, c.store.Names())
+	c.requireTidy()
 	c.write(4)
 	c.tierUp()
 	c.requireWhole()
@@ -424,7 +447,7 @@ func TestADamagedObject(t *testing.T) {
 	c := newColdTopic(t, nil)
 	c.write(5)
 	c.tierUp()
-	name := c.state().Segments()[0].Object.Name(c.p().coldPrefix())
+	name := c.state().Segments()[0].Object.Name(c.p().coldPrefix(c.state()))
 	c.store.Object(name)[100] ^= 1
 	_, err := c.p().Fetch(t.Context(), Fetch{Offset: 0, MaxBytes: 1 << 20, Epoch: NoEpoch, LastEpoch: NoEpoch})
 	require.ErrorIs(t, err, cold.ErrDamaged)
@@ -476,7 +499,7 @@ func TestSweep(t *testing.T) {
 	c := newColdTopic(t, nil)
 	c.write(5)
 	c.tierUp()
-	prefix := c.p().coldPrefix()
+	prefix := c.p().coldPrefix(c.state())
 	late := tier.Object{Base: 0, Term: 1, Nonce: 7}.Name(prefix)
 	later := tier.Object{Base: 0, Term: 1 << 20, Nonce: 7}.Name(prefix)
 	foreign := prefix + "README"
@@ -495,6 +518,33 @@ func TestSweep(t *testing.T) {
 	require.Equal(t, lists, c.store.Count(coldtest.List), "not again within the interval")
 }
 
+// A partition whose disk was lost begins anew. What its predecessor has in cold
+// storage is all that is left of that: it is not taken for garbage, however the terms
+// grow, and goes with the topic alone.
+func TestADiskThatWasLost(t *testing.T) {
+	c := newColdTopic(t, nil)
+	c.write(9)
+	c.tierUp()
+	left := c.store.Names()
+	require.Len(t, left, 4)
+	require.NoError(t, c.stop())
+	c.start(memfs.New())
+	require.NoError(t, c.Place([]*persistv1.CatalogTopic{placement(c.id, 1, nil, 1)}))
+	for range 5 {
+		c.write(3)
+		c.tierUp()
+		c.clock.advance(2 * c.options.Cold.SweepInterval)
+		c.tierUp()
+		c.restart()
+	}
+	require.Subset(t, c.store.Names(), left)
+	require.Len(t, c.store.Names(), len(left)+len(c.state().Segments()))
+	c.requireWhole()
+	require.NoError(t, c.Remove([]uuid.UUID{c.id}, 1))
+	c.tierUp()
+	require.Empty(t, c.store.Names())
+}
+
 // A removed topic's objects go with it; when the store is away they go later, after
 // a restart as well; and those of a topic that is uploaded just then, too.
 func TestRemovedTopics(t *testing.T) {
@@ -503,7 +553,7 @@ func TestRemovedTopics(t *testing.T) {
 			c := newColdTopic(t, nil)
 			c.write(5)
 			c.tierUp()
-			other := tier.Object{Base: 0, Term: 1, Nonce: 1}.Name(tier.Prefix(uuid.New(), 0))
+			other := tier.Object{Base: 0, Term: 1, Nonce: 1}.Name(tier.Prefix(uuid.New(), 0, 1))
 			c.store.Set(other, []byte("another topic's"))
 			if away {
 				c.store.Hook(func(context.Context, coldtest.Op, string) coldtest.Fault {
@@ -520,7 +570,7 @@ func TestRemovedTopics(t *testing.T) {
 			}
 			require.Equal(t, []string{other}, c.store.Names())
 			// What came in late goes as well.
-			c.store.Set(tier.Object{Base: 9, Term: 9}.Name(tier.Prefix(c.id, 0)), []byte("late"))
+			c.store.Set(tier.Object{Base: 9, Term: 9}.Name(tier.Prefix(c.id, 0, 1)), []byte("late"))
 			c.tierUp()
 			require.Equal(t, []string{other}, c.store.Names())
 			c.tierUp()

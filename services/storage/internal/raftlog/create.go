@@ -65,6 +65,11 @@ func (l *Log) create(b Bootstrap) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
+	// Before the journal has a name, or a power cut could keep that and not the
+	// segment's: a segment in the journal without a file is a lost one.
+	if err := l.syncDir(); err != nil {
+		return err
+	}
 	t := journal.Bootstrap(proto.CloneOf(b.ConfState))
 	if l.journal, err = journal.Create(l.o.FS, l.o.Dir, t, journal.Note{Commit: 1}); err != nil {
 		return err

@@ -215,6 +215,12 @@ func maxBelow(held []modelEntry, bound int64) (largest, offset int64) {
 }
 
 func (m *model) compareEpochs(l *raftlog.Log) error {
+	// Where the first that is known begins is what is said of those before it.
+	if first, start := l.FirstEpoch(); first > 0 {
+		if epoch, end := l.EpochEnd(first-1, m.next()); epoch != first-1 || end != start {
+			return fmt.Errorf("epoch %d begins at %d, the one before ends as %d at %d", first, start, epoch, end)
+		}
+	}
 	ends := map[int32]int64{}
 	latest := int32(0)
 	for _, e := range m.batches() {

@@ -7,14 +7,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/sluiceio/sluice/services/kit/invariant"
 )
 
 // Records that were acknowledged are there after the power went on one, two or all
 // of the machines in the same moment, with every page that was not synced lost.
 func TestPowerCutOnOneTwoAndAllMachines(t *testing.T) {
 	everything := func(*raftpb.Message) bool { return true }
+	seeds := uint64(10)
+	if invariant.Enabled {
+		seeds = 2
+	}
 	for machines := 1; machines <= 3; machines++ {
-		for seed := range uint64(10) {
+		for seed := range seeds {
 			t.Run(fmt.Sprintf("machines=%d,seed=%d", machines, seed), func(t *testing.T) {
 				s := newSim(t, seed, 3)
 				rng := rand.New(rand.NewPCG(seed, 0x90))

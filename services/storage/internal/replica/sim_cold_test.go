@@ -107,7 +107,7 @@ func (s *sim) coldIntend(n *simNode, view *replica.View) {
 	s.say("intent of %v up to %d at %d", u.object, u.next, n.id)
 	n.upload, u.waits = u, true
 	s.command(n, &persistv1.Command{Kind: &persistv1.Command_ColdIntent{
-		ColdIntent: tier.Intent{Object: u.object, Next: u.next}.Encode(),
+		ColdIntent: tier.Intent{Object: u.object, Next: u.next}.Command(1),
 	}}, func(result replica.Result) {
 		if u.waits = false; result.Err != nil && n.upload == u {
 			n.upload = nil

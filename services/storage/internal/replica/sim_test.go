@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
+	"github.com/sluiceio/sluice/services/kit/invariant"
 	"github.com/sluiceio/sluice/services/kit/recordbatch"
 	"github.com/sluiceio/sluice/services/kit/vfs"
 	"github.com/sluiceio/sluice/services/kit/vfs/faultfs"
@@ -539,7 +540,7 @@ func (s *sim) check() {
 // points without producers.
 func TestRandomHistories(t *testing.T) {
 	histories := uint64(220)
-	if testing.Short() {
+	if testing.Short() || invariant.Enabled { // the race detector makes each ten times as slow
 		histories = 40
 	}
 	var acked, installs, crashes, compactions, confirmed, refused, uploaded, dropped int

@@ -107,7 +107,7 @@ func (s *Service) WatchReplicas(_ *storagev1.WatchReplicasRequest, stream grpc.S
 	for {
 		select {
 		case <-stream.Context().Done():
-			return nil
+			return stream.Context().Err()
 		case <-changes.C:
 			if err := sendReports(stream, changes.Take(), false); err != nil {
 				return err

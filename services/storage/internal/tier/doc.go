@@ -27,4 +27,12 @@
 //     object of a term up to that of a serving leader which its state does not name
 //     ([State.Strays]). A deposed leader can apply that rule as well, since its
 //     successors use higher terms. So a listing, now and then, closes this hole.
+//
+// # Lineage
+//
+// Nothing is deleted because nobody remembers it. A partition whose disk was lost
+// begins anew at offset and term zero, and would take what its predecessor has in
+// cold storage, which may be all that is left of it, for strays. So names have the
+// lineage of their log, which its first intent draws at random: what is of another
+// is not looked at, and goes with its topic alone.
 package tier

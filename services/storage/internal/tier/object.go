@@ -16,17 +16,16 @@ type Object struct {
 	Base int64
 	// Term is that of the leader that uploads it.
 	Term uint64
-	// Nonce tells the tries of a term apart. It is random, so that a replica which
-	// lost its memory of a term does not repeat a name either.
+	// Nonce tells the tries of a term apart. It is random.
 	Nonce uint64
 }
 
 // TopicPrefix is what the names of a topic's objects begin with.
 func TopicPrefix(topic uuid.UUID) string { return topic.String() + "/" }
 
-// Prefix is what the names of a partition's objects begin with.
-func Prefix(topic uuid.UUID, partition int32) string {
-	return TopicPrefix(topic) + strconv.Itoa(int(partition)) + "/"
+// Prefix is what the names of a partition's objects begin with, of a lineage.
+func Prefix(topic uuid.UUID, partition int32, lineage uint64) string {
+	return fmt.Sprintf("%s%d/%016x/", TopicPrefix(topic), partition, lineage)
 }
 
 // Name is the object's name in the store, under the partition's prefix. It must

@@ -15,6 +15,8 @@ import (
 // at or below the partition's start offset and every one ends above it, so they
 // hold all from the start offset to their end. No object is named twice.
 type State struct {
+	// lineage names the history that the log is of; never zero.
+	lineage  uint64
 	segments []Segment
 	intents  []Intent
 	garbage  []Object
@@ -29,9 +31,9 @@ type Intent struct {
 	Next int64
 }
 
-// Encode is the intent as commands and states have it.
-func (i Intent) Encode() *persistv1.ColdIntent {
-	return &persistv1.ColdIntent{Object: i.Object.Encode(), NextOffset: i.Next}
+// Command is the command that names the object.
+func (i Intent) Command(lineage uint64) *persistv1.ColdIntent {
+	return &persistv1.ColdIntent{Object: i.Object.Encode(), NextOffset: i.Next, Lineage: lineage}
 }
 
 func decodeIntent(p *persistv1.ColdIntent) Intent {
@@ -44,13 +46,14 @@ func (s *State) clone() *State {
 		return &State{}
 	}
 	return &State{
+		lineage:  s.lineage,
 		segments: slices.Clone(s.segments), intents: slices.Clone(s.intents), garbage: slices.Clone(s.garbage),
 		bytes: s.bytes,
 	}
 }
 
-// settled is what a changed state is to be: an empty one is nil, and so are empty
-// lists, whatever they went through, so that states can be compared.
+// settled is what a changed state is to be: empty lists are nil, whatever they went
+// through, so that states can be compared.
 func (s *State) settled() *State {
 	if len(s.segments) == 0 {
 		s.segments = nil
@@ -61,19 +64,20 @@ func (s *State) settled() *State {
 	if len(s.garbage) == 0 {
 		s.garbage = nil
 	}
-	if s.segments == nil && s.intents == nil && s.garbage == nil {
-		return nil
-	}
 	return s
 }
 
 // Intend applies an intent of an entry's term.
 func (s *State) Intend(p *persistv1.ColdIntent, term uint64) *State {
-	i := decodeIntent(p)
-	if !i.valid() || i.Next <= i.Base || i.Term != term || s.names(i.Object) {
+	i, lineage := decodeIntent(p), p.GetLineage()
+	switch {
+	case !i.valid() || i.Next <= i.Base || i.Term != term || s.names(i.Object):
+		return s
+	case lineage == 0 || s != nil && s.lineage != lineage:
 		return s
 	}
 	changed := s.clone()
+	changed.lineage = lineage
 	changed.intents = append(changed.intents, i)
 	return changed
 }
@@ -135,6 +139,19 @@ func (s *State) Start(start int64) *State {
 	}
 	changed.segments = slices.Clone(changed.segments[n:])
 	return changed.settled()
+}
+
+// Lineage names the history that the log is of, zero before the first intent.
+func (s *State) Lineage() uint64 {
+	if s == nil {
+		return 0
+	}
+	return s.lineage
+}
+
+// Intends tells whether an object is an intent.
+func (s *State) Intends(o Object) bool {
+	return slices.ContainsFunc(s.Intents(), func(i Intent) bool { return i.Object == o })
 }
 
 // Segments are those in cold storage. The slice must not be changed.
@@ -217,12 +234,12 @@ func (s *State) Encode() *persistv1.ColdState {
 	if s == nil {
 		return nil
 	}
-	out := &persistv1.ColdState{}
+	out := &persistv1.ColdState{Lineage: s.lineage}
 	for i := range s.segments {
 		out.Segments = append(out.Segments, s.segments[i].Encode())
 	}
 	for _, i := range s.intents {
-		out.Intents = append(out.Intents, i.Encode())
+		out.Intents = append(out.Intents, i.Command(0))
 	}
 	for _, o := range s.garbage {
 		out.Garbage = append(out.Garbage, o.Encode())
@@ -235,7 +252,13 @@ var errBadState = errors.New("cold state makes no sense")
 
 // Decode takes over what Encode gave, here or on another replica.
 func Decode(p *persistv1.ColdState) (*State, error) {
-	s := &State{}
+	if p == nil {
+		return nil, nil
+	}
+	s := &State{lineage: p.GetLineage()}
+	if s.lineage == 0 {
+		return nil, errBadState
+	}
 	named := map[Object]bool{}
 	for _, encoded := range p.GetSegments() {
 		segment := decodeSegment(encoded)

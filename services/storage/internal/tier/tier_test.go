@@ -14,11 +14,14 @@ import (
 	"github.com/sluiceio/sluice/services/storage/internal/tier"
 )
 
+// lineage is that of all logs here.
+const lineage = 7
+
 func TestNames(t *testing.T) {
 	topic := uuid.MustParse("0192d3a4-0000-7000-8000-000000000001")
 	o := tier.Object{Base: 42, Term: 7, Nonce: 0xbeef}
-	prefix := tier.Prefix(topic, 3)
-	require.Equal(t, "0192d3a4-0000-7000-8000-000000000001/3/", prefix)
+	prefix := tier.Prefix(topic, 3, 0xcafe)
+	require.Equal(t, "0192d3a4-0000-7000-8000-000000000001/3/000000000000cafe/", prefix)
 	name := o.Name(prefix)
 	require.Equal(t, prefix+"00000000000000000042-7-000000000000beef.segment", name)
 	got, ok := tier.ParseName(name[len(prefix):])
@@ -137,7 +140,7 @@ func (w *world) intend(l *leader) {
 	w.nonce++
 	o := tier.Object{Base: base, Term: l.term, Nonce: w.nonce}
 	if w.commit(l, func(s *tier.State, term uint64) *tier.State {
-		return s.Intend(tier.Intent{Object: o, Next: next}.Encode(), term)
+		return s.Intend(tier.Intent{Object: o, Next: next}.Command(lineage), term)
 	}) {
 		l.upload = &upload{object: o, next: next}
 	}
@@ -282,7 +285,7 @@ func TestDue(t *testing.T) {
 	upTo := func(start, next int64) *tier.State {
 		var s *tier.State
 		o := tier.Object{Base: start, Term: 1, Nonce: 1}
-		s = s.Intend(tier.Intent{Object: o, Next: next}.Encode(), 1)
+		s = s.Intend(tier.Intent{Object: o, Next: next}.Command(lineage), 1)
 		return s.Add(segmentOf(o, next), 1, start)
 	}
 	for name, c := range map[string]struct {
@@ -311,12 +314,30 @@ func TestDue(t *testing.T) {
 	}
 }
 
+// The first intent gives a log its lineage, for good; one of another does not count.
+func TestLineage(t *testing.T) {
+	o := tier.Object{Base: 0, Term: 1, Nonce: 1}
+	var s *tier.State
+	require.Zero(t, s.Lineage())
+	require.Nil(t, s.Intend(tier.Intent{Object: o, Next: 5}.Command(0), 1))
+	s = s.Intend(tier.Intent{Object: o, Next: 5}.Command(lineage), 1)
+	require.True(t, s.Intends(o))
+	other := tier.Object{Base: 0, Term: 1, Nonce: 2}
+	require.False(t, s.Intend(tier.Intent{Object: other, Next: 5}.Command(lineage+1), 1).Intends(other))
+	s = s.Remove(&persistv1.ColdRemoved{Objects: []*persistv1.ColdObject{o.Encode()}})
+	require.Empty(t, s.Intents())
+	require.Equal(t, uint64(lineage), s.Lineage())
+	again, err := tier.Decode(s.Encode())
+	require.NoError(t, err)
+	require.Equal(t, s, again)
+}
+
 func TestEpochs(t *testing.T) {
 	var s *tier.State
 	add := func(base, next int64, epochs ...tier.Epoch) {
 		o := tier.Object{Base: base, Term: 9, Nonce: uint64(base)}
 		segment := tier.Segment{Object: o, Next: next, Size: 1, Epochs: epochs}
-		s = s.Intend(tier.Intent{Object: o, Next: next}.Encode(), 9).Add(segment.Encode(), 9, 0)
+		s = s.Intend(tier.Intent{Object: o, Next: next}.Command(lineage), 9).Add(segment.Encode(), 9, 0)
 	}
 	add(0, 10, tier.Epoch{Term: 2, Start: 0}, tier.Epoch{Term: 4, Start: 6})
 	add(10, 20, tier.Epoch{Term: 4, Start: 10}, tier.Epoch{Term: 7, Start: 15})
@@ -336,7 +357,7 @@ func TestEpochs(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	var s *tier.State
 	o := tier.Object{Base: 3, Term: 2, Nonce: 1}
-	s = s.Intend(tier.Intent{Object: o, Next: 9}.Encode(), 2)
+	s = s.Intend(tier.Intent{Object: o, Next: 9}.Command(lineage), 2)
 	seed, err := proto.Marshal(s.Encode())
 	require.NoError(f, err)
 	f.Add(seed)

@@ -313,7 +313,10 @@ type ColdIntent struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Object *ColdObject            `protobuf:"bytes,1,opt,name=object,proto3" json:"object,omitempty"`
 	// Offset after the last one that the object is to hold.
-	NextOffset    int64 `protobuf:"varint,2,opt,name=next_offset,json=nextOffset,proto3" json:"next_offset,omitempty"`
+	NextOffset int64 `protobuf:"varint,2,opt,name=next_offset,json=nextOffset,proto3" json:"next_offset,omitempty"`
+	// Names the history that the log is of. The first intent gives it to a partition;
+	// one with another does not count.
+	Lineage       uint64 `protobuf:"fixed64,3,opt,name=lineage,proto3" json:"lineage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -358,6 +361,13 @@ func (x *ColdIntent) GetObject() *ColdObject {
 func (x *ColdIntent) GetNextOffset() int64 {
 	if x != nil {
 		return x.NextOffset
+	}
+	return 0
+}
+
+func (x *ColdIntent) GetLineage() uint64 {
+	if x != nil {
+		return x.Lineage
 	}
 	return 0
 }
@@ -647,7 +657,9 @@ type ColdState struct {
 	// Objects that may be there and are no segment.
 	Intents []*ColdIntent `protobuf:"bytes,2,rep,name=intents,proto3" json:"intents,omitempty"`
 	// Objects that were segments and are to be deleted.
-	Garbage       []*ColdObject `protobuf:"bytes,3,rep,name=garbage,proto3" json:"garbage,omitempty"`
+	Garbage []*ColdObject `protobuf:"bytes,3,rep,name=garbage,proto3" json:"garbage,omitempty"`
+	// See ColdIntent. It is kept when there are no objects any more.
+	Lineage       uint64 `protobuf:"fixed64,4,opt,name=lineage,proto3" json:"lineage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -701,6 +713,13 @@ func (x *ColdState) GetGarbage() []*ColdObject {
 		return x.Garbage
 	}
 	return nil
+}
+
+func (x *ColdState) GetLineage() uint64 {
+	if x != nil {
+		return x.Lineage
+	}
+	return 0
 }
 
 // ReplicaState is what follows from a partition's log by applying it, as points
@@ -1314,12 +1333,13 @@ const file_sluice_persist_v1_storage_proto_rawDesc = "" +
 	"\vbase_offset\x18\x01 \x01(\x03R\n" +
 	"baseOffset\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x14\n" +
-	"\x05nonce\x18\x03 \x01(\x06R\x05nonce\"d\n" +
+	"\x05nonce\x18\x03 \x01(\x06R\x05nonce\"~\n" +
 	"\n" +
 	"ColdIntent\x125\n" +
 	"\x06object\x18\x01 \x01(\v2\x1d.sluice.persist.v1.ColdObjectR\x06object\x12\x1f\n" +
 	"\vnext_offset\x18\x02 \x01(\x03R\n" +
-	"nextOffset\"E\n" +
+	"nextOffset\x12\x18\n" +
+	"\alineage\x18\x03 \x01(\x06R\alineage\"E\n" +
 	"\tColdAdded\x128\n" +
 	"\asegment\x18\x01 \x01(\v2\x1e.sluice.persist.v1.ColdSegmentR\asegment\"F\n" +
 	"\vColdRemoved\x127\n" +
@@ -1342,11 +1362,12 @@ const file_sluice_persist_v1_storage_proto_rawDesc = "" +
 	"\x04gaps\x18\v \x01(\bR\x04gaps\"B\n" +
 	"\tColdEpoch\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12!\n" +
-	"\fstart_offset\x18\x02 \x01(\x03R\vstartOffset\"\xb9\x01\n" +
+	"\fstart_offset\x18\x02 \x01(\x03R\vstartOffset\"\xd3\x01\n" +
 	"\tColdState\x12:\n" +
 	"\bsegments\x18\x01 \x03(\v2\x1e.sluice.persist.v1.ColdSegmentR\bsegments\x127\n" +
 	"\aintents\x18\x02 \x03(\v2\x1d.sluice.persist.v1.ColdIntentR\aintents\x127\n" +
-	"\agarbage\x18\x03 \x03(\v2\x1d.sluice.persist.v1.ColdObjectR\agarbage\"\xc4\x01\n" +
+	"\agarbage\x18\x03 \x03(\v2\x1d.sluice.persist.v1.ColdObjectR\agarbage\x12\x18\n" +
+	"\alineage\x18\x04 \x01(\x06R\alineage\"\xc4\x01\n" +
 	"\fReplicaState\x12!\n" +
 	"\fstart_offset\x18\x01 \x01(\x03R\vstartOffset\x12\x1f\n" +
 	"\vowner_epoch\x18\x02 \x01(\x03R\n" +

@@ -87,8 +87,10 @@ func (r *rig) produce(t *testing.T, n int) {
 	}
 }
 
-func (r *rig) produceOne(ctx context.Context) error {
-	value := fmt.Sprintf("%d %s", len(r.written), strings.Repeat("x", 1000))
+func (r *rig) produceOne(ctx context.Context) error { return r.produceBytes(ctx, 1000) }
+
+func (r *rig) produceBytes(ctx context.Context, size int) error {
+	value := fmt.Sprintf("%d %s", len(r.written), strings.Repeat("x", size))
 	got, err := r.api.Produce(ctx, topic, []httpapi.Record{httpapi.To(0, value)})
 	if err != nil {
 		return err
@@ -113,8 +115,16 @@ func (r *rig) reads(t *testing.T) {
 	records, err := r.api.ReadFrom(t.Context(), topic, 0, 0)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(records), len(r.written)-int(start))
+	r.requireWritten(t, records)
+	require.Equal(t, start, records[0].Offset)
+}
+
+// requireWritten checks that records follow one another and are those that were
+// written.
+func (r *rig) requireWritten(t *testing.T, records []httpapi.Consumed) {
+	t.Helper()
 	for i, record := range records {
-		require.Equal(t, start+int64(i), record.Offset)
+		require.Equal(t, records[0].Offset+int64(i), record.Offset)
 		if at := int(record.Offset); at < len(r.written) && r.written[at] != "" {
 			require.Equal(t, r.written[at], record.Value)
 		}

@@ -70,6 +70,84 @@ func TestKilledInTheMiddleOfUploads(t *testing.T) {
 	r.finish(t)
 }
 
+// All at once, at random: a bucket in every kind of trouble, retention, and kills.
+func TestKilledUnderABadBucket(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	r := newRig(t, "--retention-check-interval", "100ms")
+	r.start(t)
+	require.NoError(t, r.api.Configure(t.Context(), topic, map[string]any{"retention_bytes": 200 << 10}))
+	faults := []s3peer.Fault{
+		{}, {Status: http.StatusServiceUnavailable}, {Status: http.StatusForbidden}, {CutRequest: true}, {CutAnswer: true},
+		{Lost: true}, {BytesPerSecond: 50 << 10}, {Delay: 50 * time.Millisecond},
+	}
+	for range 12 {
+		fault, share := faults[random.IntN(len(faults))], random.Float64()
+		r.proxy.Set(func(*http.Request) s3peer.Fault {
+			if rand.Float64() < share {
+				return fault
+			}
+			return s3peer.Fault{}
+		})
+		r.produce(t, 1+random.IntN(80))
+		if random.IntN(4) == 0 {
+			r.proxy.Down(t)
+			r.produce(t, random.IntN(40))
+			r.proxy.Up(t)
+		}
+		if random.IntN(2) == 0 {
+			timer := time.NewTimer(time.Duration(random.IntN(300)) * time.Millisecond)
+			<-timer.C
+			r.server.Kill()
+			r.proxy.Set(nil)
+			cluster.Start(t, r.server)
+			records, err := r.api.ReadFrom(t.Context(), topic, 0, 0)
+			require.NoError(t, err)
+			r.requireWritten(t, records)
+			require.GreaterOrEqual(t, records[len(records)-1].Offset, int64(len(r.written)-1))
+		}
+	}
+	r.proxy.Set(nil)
+	r.settle(t)
+	require.NoError(t, r.api.RunRetention(t.Context()))
+	r.settle(t)
+	r.reads(t)
+	partitions, err := r.api.Topic(t.Context(), topic)
+	require.NoError(t, err)
+	kept := 0
+	for _, value := range r.written[partitions[0].StartOffset:] {
+		kept += len(value)
+	}
+	require.GreaterOrEqual(t, kept, 200<<10-16<<10, "retention lets go what is over its limit, and no more")
+	r.finish(t)
+}
+
+// Parts of a segment that nobody will complete cost, and no list shows them.
+func TestKilledInTheMiddleOfAnUploadInParts(t *testing.T) {
+	r := newRig(t)
+	r.start(t)
+	require.NoError(t, r.api.Configure(t.Context(), topic, map[string]any{"segment_bytes": 20 << 20}))
+	r.proxy.Set(func(r *http.Request) s3peer.Fault {
+		if r.URL.Query().Get("partNumber") == "2" {
+			return s3peer.Fault{Delay: patience}
+		}
+		return s3peer.Fault{}
+	})
+	for range 25 {
+		require.NoError(t, r.produceBytes(t.Context(), 1<<20))
+	}
+	require.Eventually(t, func() bool { return len(r.bucket.Files(t)) > 0 }, patience, interval, "a part of it is there")
+	require.Empty(t, r.objects(t))
+	r.server.Kill()
+	r.proxy.Set(nil)
+	cluster.Start(t, r.server)
+	r.settle(t)
+	require.ElementsMatch(t, r.objects(t), r.bucket.Files(t), "and nothing else")
+	r.reads(t)
+	r.finish(t)
+}
+
 // Whatever the bucket does, records are written and the newest are read as if
 // nothing were, nothing is lost, and in the end nothing is left behind.
 func TestABadBucketDisturbsNobody(t *testing.T) {

@@ -11,7 +11,8 @@
 // server answers without, the object is read back once.
 //
 // A process that dies in the middle of a multipart upload leaves parts in the
-// bucket, which no list shows and which cost; [Store.Tidy] removes them.
+// bucket, which no list shows and which cost. Delete removes those of its object,
+// [Store.Tidy] what else is old.
 package s3
 
 import (
@@ -248,10 +249,15 @@ func parseContentRange(text string) (first, last, size int64, err error) {
 	return 0, 0, 0, fmt.Errorf("the server does not serve ranges as S3 does: it answers with Content-Range %q", text)
 }
 
-// Delete removes an object.
+// Delete removes an object, and takes back uploads of it: what a process that died
+// has left of one, or one that somebody is still at who does not know better.
 func (s *Store) Delete(ctx context.Context, name string) error {
 	if err := blob.CheckName(name); err != nil {
 		return err
+	}
+	// A server that refuses to list uploads may have no object in parts either.
+	if err := s.takeBack(ctx, name); err != nil && (ctx.Err() != nil || Temporary(classify(err))) {
+		return s.failed(ctx, "take back uploads of", name, err)
 	}
 	err := s.client.RemoveObject(ctx, s.bucket, s.prefix+name, minio.RemoveObjectOptions{})
 	if err != nil && !noSuchKey(err) {

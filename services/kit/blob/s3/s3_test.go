@@ -232,6 +232,39 @@ func TestTidy(t *testing.T) {
 	require.Contains(t, f.mu.uploads, "other")
 }
 
+func TestDeleteTakesBackUploads(t *testing.T) {
+	f := newFake(t)
+	store := open(t, options(f))
+	for id, key := range map[string]string{"1": "some/prefix/a", "2": "some/prefix/a", "3": "some/prefix/ab", "4": "a"} {
+		f.mu.uploads[id] = &upload{key: key, began: time.Now()}
+	}
+	require.NoError(t, store.Delete(t.Context(), "a"))
+	require.Equal(t, 2, f.openUploads())
+	require.Contains(t, f.mu.uploads, "3")
+	require.Contains(t, f.mu.uploads, "4")
+
+	// Whoever may not list them deletes the object all the same.
+	blobtest.Put(t, store, "a", nil)
+	f.intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Query().Has("uploads") {
+			refuse(w, http.StatusForbidden, "AccessDenied", "no")
+			return true
+		}
+		return false
+	})
+	require.NoError(t, store.Delete(t.Context(), "a"))
+	require.Empty(t, blobtest.Names(t, store, ""))
+	// But an answer that did not come may have been one.
+	f.intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Query().Has("uploads") {
+			refuse(w, http.StatusServiceUnavailable, "SlowDown", "no")
+			return true
+		}
+		return false
+	})
+	require.True(t, s3.Temporary(store.Delete(t.Context(), "a")))
+}
+
 // What a server or the way to it does, whether it may pass, and what the error
 // says.
 func TestFailures(t *testing.T) {

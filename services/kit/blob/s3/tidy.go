@@ -34,3 +34,22 @@ func (s *Store) Tidy(ctx context.Context, before time.Time) (int, error) {
 func (s *Store) uploads(ctx context.Context) <-chan minio.ObjectMultipartInfo {
 	return s.client.ListIncompleteUploads(ctx, s.bucket, s.prefix, true)
 }
+
+// takeBack aborts all multipart uploads of an object.
+func (s *Store) takeBack(ctx context.Context, name string) error {
+	key := s.prefix + name
+	found, err := s.client.ListMultipartUploads(ctx, s.bucket, key, "", "", "", 0)
+	if err != nil {
+		return err
+	}
+	for _, upload := range found.Uploads {
+		// Those of longer names are among them.
+		if upload.Key != key {
+			continue
+		}
+		if err := s.client.AbortMultipartUpload(ctx, s.bucket, key, upload.UploadID); err != nil && minio.ToErrorResponse(err).Code != "NoSuchUpload" {
+			return err
+		}
+	}
+	return nil
+}

@@ -30,20 +30,20 @@ run: ## Start all services in one process, data under ./data (ARGS="--flag …" 
 	go run ./services/sluice/cmd/sluice serve --data-dir "$(DATA)" $(ARGS)
 
 .PHONY: image
-image: build bin/etcd ## Build the Docker images sluice and sluice-etcd of what was built here
+image: build bin/etcd bin/ca-certificates.crt ## Build the Docker images sluice and sluice-etcd of what was built here
 	DOCKER_BUILDKIT=1 docker build -f deploy/Dockerfile --build-arg BINARIES=prebuilt -t sluice .
 	DOCKER_BUILDKIT=1 docker build -f deploy/Dockerfile --build-arg BINARIES=prebuilt --target etcd -t sluice-etcd .
 
 .PHONY: up
-up: build ## Start the image in Docker (TELEMETRY=1: beside Prometheus and a trace viewer)
+up: build bin/ca-certificates.crt ## Start the image in Docker (TELEMETRY=1: beside Prometheus and a trace viewer)
 	BINARIES=prebuilt $(if $(TELEMETRY),OTLP_ENDPOINT=jaeger:4317) docker compose $(if $(TELEMETRY),--profile telemetry) up --build $(ARGS)
 
 .PHONY: up-cluster
-up-cluster: build bin/etcd ## Start a cluster in Docker: an etcd and two processes of each service
+up-cluster: build bin/etcd bin/ca-certificates.crt ## Start a cluster in Docker: an etcd and two processes of each service
 	BINARIES=prebuilt docker compose -f deploy/cluster.yaml up --build $(ARGS)
 
 .PHONY: try-images
-try-images: build bin/etcd ## Start images and clusters in Docker, kill and check them (installs what is missing, as root)
+try-images: build bin/etcd bin/ca-certificates.crt ## Start images and clusters in Docker, kill and check them (installs what is missing, as root)
 	deploy/try.sh
 
 .PHONY: demo
@@ -148,6 +148,11 @@ $(eval $(call tool,versitygw,github.com/versity/versitygw/cmd/versitygw,v1.8.0))
 bin/etcd: $(TOOLS)/etcd
 	@mkdir -p bin
 	cp $< $@
+
+# Whom the images trust: as this machine does.
+bin/ca-certificates.crt:
+	@mkdir -p bin
+	cp $(firstword $(wildcard /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem)) $@
 
 # The etcd that tests of separate services run, in the version that we embed.
 $(TOOLS)/etcd: integration/go.mod

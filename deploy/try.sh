@@ -152,6 +152,9 @@ go_image() {
   cp "$(command -v busybox)" "$root/bin/busybox"
   ln -s busybox "$root/bin/sh"
   ln -s busybox "$root/bin/mkdir"
+  ln -s busybox "$root/bin/cp"
+  mkdir -p "$root/etc/ssl/certs"
+  cp bin/ca-certificates.crt "$root/etc/ssl/certs/"
   cp -a "$(go env GOROOT)" "$root/usr/local/go"
   cp -a "$(go env GOMODCACHE)/cache/download" "$root/modules"
   tar -C "$root" -c . | docker import \

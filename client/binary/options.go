@@ -43,7 +43,8 @@ func WithTLS(config *tls.Config) Option {
 	return optionFunc(func(o *options) { o.tls = config.Clone() })
 }
 
-// WithDialer makes connections in another way than net.Dialer.
+// WithDialer makes connections in another way than net.Dialer. The function has to
+// return when its context ends, for which Close waits.
 func WithDialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) Option {
 	return optionFunc(func(o *options) { o.dial = dial })
 }

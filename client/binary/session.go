@@ -54,7 +54,7 @@ func connect(ctx context.Context, o *options) (_ *session, err error) {
 	defer interrupt(ctx, conn)()
 	defer func() {
 		if err != nil {
-			conn.Close()
+			socket.Close()
 			if ctx.Err() != nil {
 				err = ctx.Err()
 			}
@@ -241,4 +241,6 @@ func readAll(r io.Reader, expected, most int) ([]byte, error) {
 	}
 }
 
-func (s *session) close() { s.conn.Close() }
+// close closes the connection at once: TLS's farewell would wait for a server that
+// reads no more, and frames tell by themselves whether they are whole.
+func (s *session) close() { s.socket.Close() }

@@ -299,11 +299,11 @@ func TestPlacementThatComesLateLeavesNothing(t *testing.T) {
 	s := c.start("s", "storage")
 	p.create("before", 1)
 	eventually(t, func() bool { return s.storage.Topics()[coordinator.ShardTopic] != nil })
-	s.storage.HoldNext()
+	s.storage.HoldNext("orders")
 	_, err := p.metadata.CreateTopic(t.Context(), &coordinatorv1.CreateTopicRequest{Name: "orders", Partitions: 2})
 	require.ErrorIs(t, err, peer.ErrNodeAway)
 	eventually(t, func() bool { return c.count("/sluice/deleting/") == 0 })
-	require.Len(t, s.storage.Removed(), 1)
+	require.NotEmpty(t, s.storage.Removed())
 	c.storage.Deliver()
 	require.NotContains(t, s.storage.Topics(), "orders")
 	p.create("orders", 2)
@@ -338,7 +338,7 @@ func TestTopicThatWasChangedIsNotTakenBack(t *testing.T) {
 	p := c.start("a", "coordinator")
 	s := c.start("s", "storage")
 	p.create("before", 1)
-	release := s.storage.HoldNext()
+	release := s.storage.HoldNext("orders")
 	defer release()
 	ctx, giveUp := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
@@ -361,7 +361,7 @@ func TestTopicThatWasChangedIsNotTakenBack(t *testing.T) {
 	release()
 	eventually(t, func() bool { return s.storage.Topics()["orders"].GetConfig()["retention.ms"] == "5" })
 	require.EqualValues(t, 1, c.count("/sluice/topics/orders"))
-	require.Empty(t, s.storage.Removed())
+	require.NotContains(t, s.storage.Removed(), [16]byte(s.storage.Topics()["orders"].TopicId))
 }
 
 func (c *cluster) count(prefix string) int64 {

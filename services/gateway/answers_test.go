@@ -5,6 +5,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -122,4 +123,25 @@ func TestAnAnswerLargerThanTheRoom(t *testing.T) {
 	got := s.do(t, "GET", "/topics/t/consume?partition=0&offset=0", "")
 	require.Equal(t, 200, got.status)
 	require.Greater(t, len(got.body), 1<<20)
+}
+
+// Connections beyond the limit wait until others have gone.
+func TestConnectionsAreLimited(t *testing.T) {
+	s := start(t, func(c *gateway.Config) { c.MaxConnections = 2 })
+	open := func() net.Conn {
+		conn, err := net.Dial("tcp", s.service.HTTPAddr().String())
+		require.NoError(t, err)
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	one, two := open(), open()
+	got := s.later(s.request(t, "GET", "/topics", ""))
+	select {
+	case a := <-got:
+		require.Fail(t, "a third connection is served", "%+v", a)
+	case <-time.After(50 * time.Millisecond):
+	}
+	require.NoError(t, one.Close())
+	require.Equal(t, answerOf(200, `{"topics":[]}`), bare(<-got))
+	require.NoError(t, two.Close())
 }

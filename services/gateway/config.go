@@ -52,6 +52,10 @@ type Config struct {
 	// first record that is larger.
 	MaxFetchBytes int
 
+	// MaxConnections limits the connections to the HTTP door, and as many to the gRPC
+	// door; more wait to be accepted. 0 is an eighth of the process's open-files
+	// limit, which the files of partitions need too.
+	MaxConnections int
 	// BinaryMaxConnectionsPerIP limits the connections of one address to the
 	// binary protocol; 0 is without limit. An idle one takes some 8 KiB.
 	BinaryMaxConnectionsPerIP int
@@ -92,6 +96,7 @@ func (c *Config) RegisterFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&c.MaxRecordBytes, "max-record-bytes", 8<<20, "most `bytes` of one record's key and value")
 	fs.IntVar(&c.MaxFetchRecords, "max-fetch-records", 10_000, "most `records` that one request reads")
 	fs.IntVar(&c.MaxFetchBytes, "max-fetch-bytes", 8<<20, "most `bytes` of keys and values that one request reads")
+	fs.IntVar(&c.MaxConnections, "max-connections", 0, "most `connections` to the HTTP API, and as many to the gRPC API; 0: an eighth of the open-files limit each")
 	fs.IntVar(&c.BinaryMaxConnectionsPerIP, "binary-max-connections-per-ip", 1024, "most `connections` of one address to the binary protocol; 0 for any number")
 	fs.DurationVar(&c.BinaryIdleTimeout, "binary-idle-timeout", 10*time.Minute, "how long a connection of the binary protocol may be idle")
 	fs.DurationVar(&c.RequestTimeout, "request-timeout", 30*time.Second, "how long a request may take, beside what it asked to wait for records")
@@ -119,6 +124,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Bind == "" && c.BindGRPC == "" && c.BindBinary == "" {
 		fault("one of --bind, --bind-grpc and --bind-binary must be given")
+	}
+	if c.MaxConnections < 0 {
+		fault("--max-connections must be 0 or more, got %d", c.MaxConnections)
 	}
 	if c.BinaryMaxConnectionsPerIP < 0 {
 		fault("--binary-max-connections-per-ip must be 0 or more, got %d", c.BinaryMaxConnectionsPerIP)

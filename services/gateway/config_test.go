@@ -32,6 +32,7 @@ func TestDefaults(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	for args, want := range map[string]string{
+		"--max-connections -1":               "--max-connections must be 0 or more, got -1",
 		"--bind 0.0.0.0:9000":                "--bind 0.0.0.0:9000 lets other machines in",
 		"--bind :9000":                       "--bind :9000 lets other machines in",
 		"--bind [::]:9000":                   "--bind [::]:9000 lets other machines in",

@@ -4,6 +4,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/net/netutil"
 	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -33,6 +35,7 @@ import (
 	"github.com/sluiceio/sluice/services/kit/certs"
 	"github.com/sluiceio/sluice/services/kit/life"
 	"github.com/sluiceio/sluice/services/kit/obs"
+	"github.com/sluiceio/sluice/services/kit/openfiles"
 	"github.com/sluiceio/sluice/services/kit/rpc"
 )
 
@@ -126,6 +129,8 @@ func New(cfg Config, deps Deps) (_ *Service, err error) {
 	if s.grpcListener, err = s.listen(deps.GRPC, cfg.BindGRPC); err != nil {
 		return nil, fmt.Errorf("gRPC API: %w", err)
 	}
+	connections := cmp.Or(cfg.MaxConnections, openfiles.Share(8))
+	s.httpListener, s.grpcListener = limited(s.httpListener, connections), limited(s.grpcListener, connections)
 	if s.binaryListener, err = s.listen(deps.Binary, cfg.BindBinary); err != nil {
 		return nil, fmt.Errorf("binary protocol: %w", err)
 	}
@@ -252,6 +257,14 @@ func binaryConfig(cfg Config) binproto.Config {
 		BudgetTimeout:         binaryBudget,
 		Grace:                 cfg.StopGrace,
 	}
+}
+
+// limited lets no more than so many connections be open at once.
+func limited(listener net.Listener, connections int) net.Listener {
+	if listener == nil {
+		return nil
+	}
+	return netutil.LimitListener(listener, connections)
 }
 
 // listen returns the listener given, or listens on an address. Neither is nil.

@@ -2,6 +2,7 @@ package sluice_test
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -45,6 +46,36 @@ func TestAProduceIsOneTrace(t *testing.T) {
 	require.True(t, strings.HasPrefix(path[len(path)-1], http.MethodPost), path)
 }
 
+// The binary protocol carries no trace context, so a trace begins at its door, and
+// goes to the sync of the disk.
+func TestAProduceOverTheBinaryProtocolIsOneTrace(t *testing.T) {
+	traces := startCollector(t)
+	cfg := configure(t, t.TempDir(), nil, sluice.AllRoles()...)
+	cfg.Obs.OTLPEndpoint, cfg.Obs.TraceSample = traces.address, 1
+	cfg.Gateway.BindBinary = "127.0.0.1:0"
+	n := startWith(t, cfg)
+	n.createTopic(t, "orders", 1)
+
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", n.node.Doors()["binary"])
+	require.NoError(t, err)
+	_, err = conn.Write([]byte("ES01\x00\x00\x00\x00\x00\x00\x00\x00" +
+		"\x00\x00\x00\x2a\x00\x00\x00\x01\x01" + "\x00\x06orders" + "\xff\xff\xff\xff" + "\x00\x00\x00\x01" +
+		"\xff\xff\xff\xff" + "\x00\x00\x00\x01a" + "\xff\xff\xff\xff" + "\x80\x00\x00\x00\x00\x00\x00\x00"))
+	require.NoError(t, err)
+	answer := make([]byte, 13+9+4+13)
+	_, err = io.ReadFull(conn, answer)
+	require.NoError(t, err)
+	require.Equal(t, byte(0x81), answer[13+8])
+	require.NoError(t, conn.Close())
+	n.stop(t)
+
+	path := traces.path(t, traces.traceOf(t, "binary.produce"), "log.write+fsync")
+	require.Equal(t, "log.write+fsync", path[0])
+	require.Contains(t, path, "partition.append")
+	require.Contains(t, path, "sluice.storage.v1.StorageService/Append")
+	require.Equal(t, "binary.produce", path[len(path)-1])
+}
+
 // collector keeps the spans that it is sent.
 type collector struct {
 	collectorv1.UnimplementedTraceServiceServer
@@ -79,6 +110,16 @@ func (c *collector) Export(_ context.Context, r *collectorv1.ExportTraceServiceR
 		}
 	}
 	return &collectorv1.ExportTraceServiceResponse{}, nil
+}
+
+// traceOf returns the trace of the first span of a name.
+func (c *collector) traceOf(t *testing.T, name string) string {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.IndexFunc(c.spans, func(s *tracev1.Span) bool { return s.GetName() == name })
+	require.GreaterOrEqual(t, i, 0, "no %s", name)
+	return string(c.spans[i].GetTraceId())
 }
 
 // path returns the names of a span of a trace and of all that it is part of, the

@@ -18,6 +18,7 @@ import (
 
 	storagev1 "github.com/sluiceio/sluice/gen/go/sluice/storage/v1"
 	"github.com/sluiceio/sluice/services/kit/blob"
+	"github.com/sluiceio/sluice/services/kit/openfiles"
 	"github.com/sluiceio/sluice/services/kit/recordbatch"
 	"github.com/sluiceio/sluice/services/kit/vfs"
 	"github.com/sluiceio/sluice/services/storage/internal/node"
@@ -61,10 +62,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		deps.Now = time.Now
 	}
 	if cfg.MaxAwake == 0 {
-		cfg.MaxAwake = handleShare()
+		cfg.MaxAwake = openfiles.Share(8)
 	}
 	if cfg.MaxReadHandles == 0 {
-		cfg.MaxReadHandles = handleShare()
+		cfg.MaxReadHandles = openfiles.Share(8)
 	}
 	n, err := node.Open(node.Options{
 		FS:     measured(deps.FS, deps.Registerer),

@@ -236,6 +236,27 @@ func TestWatcherShowsAllThenChanges(t *testing.T) {
 	require.NoError(t, w.Sync(metadata.AppendToOutgoingContext(ctx, "trace", "1")))
 }
 
+// A watch that begins after the newest revision of etcd is no reason for others to
+// wait until there is a newer one.
+func TestSyncDoesNotWaitForOtherWatchers(t *testing.T) {
+	client := etcdtest.Start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var p picture
+	w := lease.NewWatcher(client, "/w/", nil)
+	run(t, func(ctx context.Context) error { return w.Run(ctx, p.apply) })
+	require.NoError(t, w.Sync(ctx))
+	for range 50 {
+		put, err := client.Put(ctx, "/elsewhere", "x")
+		require.NoError(t, err)
+		var o picture
+		other := lease.NewWatcher(client, "/other/", nil)
+		run(t, func(ctx context.Context) error { return other.Run(ctx, o.apply) })
+		require.NoError(t, other.WaitFor(ctx, put.Header.Revision))
+		require.NoError(t, w.Sync(ctx))
+	}
+}
+
 func TestWatcherBeginsAgainAfterACompaction(t *testing.T) {
 	client := etcdtest.Start(t)
 	ctx := t.Context()

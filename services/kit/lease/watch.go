@@ -66,7 +66,7 @@ const pageSize = 1000
 // time, until ctx ends. After an error, and when etcd has compacted the changes
 // that are missing, it begins again with a snapshot.
 func (w *Watcher) Run(ctx context.Context, apply func(Update)) error {
-	ctx = streamContext(ctx)
+	ctx = w.streamContext(ctx)
 	wait := backoff.New(backoff.Policy{Initial: 20 * time.Millisecond, Max: time.Second})
 	for ctx.Err() == nil {
 		err := w.follow(ctx, func(u Update) {
@@ -83,12 +83,18 @@ func (w *Watcher) Run(ctx context.Context, apply func(Update)) error {
 }
 
 // streamContext is what a watch runs under, and what progress has to be asked
-// for under: etcd's client has a stream for each set of metadata. It has only
-// what makes a member say so when it is cut off from the others, instead of
-// letting us wait for changes that it does not get.
-func streamContext(ctx context.Context) context.Context {
-	return clientv3.WithRequireLeader(metadata.NewOutgoingContext(ctx, nil))
+// for under: etcd's client has a stream for each set of metadata. The watcher has
+// one of its own, since etcd says nothing of progress while any watch of the
+// stream lags, or begins after the newest revision that there is: then it would
+// take a change of anything at all to go on. Beside that there is only what makes
+// a member say so when it is cut off from the others, instead of letting us wait
+// for changes that it does not get.
+func (w *Watcher) streamContext(ctx context.Context) context.Context {
+	return clientv3.WithRequireLeader(metadata.NewOutgoingContext(ctx, metadata.Pairs(watcherKey, fmt.Sprintf("%p", w))))
 }
+
+// watcherKey is the name of the metadata that tell watchers apart.
+const watcherKey = "sluice-watcher"
 
 func (w *Watcher) follow(ctx context.Context, deliver func(Update)) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -185,7 +191,7 @@ func (w *Watcher) WaitFor(ctx context.Context, revision int64) error {
 }
 
 // progressInterval is how long Sync waits before it asks for progress again;
-// etcd does not answer while one of the stream's watches lags.
+// etcd does not answer while the watch lags.
 const progressInterval = 20 * time.Millisecond
 
 // Sync waits until every change that was made before the call has been applied,
@@ -204,7 +210,7 @@ func (w *Watcher) Sync(ctx context.Context) error {
 		}
 		// The changes may be none of ours; then only etcd can say how far the
 		// watch has come.
-		if err := w.client.RequestProgress(streamContext(ctx)); err != nil {
+		if err := w.client.RequestProgress(w.streamContext(ctx)); err != nil {
 			return fmt.Errorf("ask etcd for progress: %w", err)
 		}
 	}

@@ -126,8 +126,11 @@ type Node struct {
 	// Fields below are guarded by the cluster's lock.
 
 	down bool
-	// held keeps the next placement until it is closed; nil when none is kept.
-	held    chan struct{}
+	// held keeps the next placement of the topic heldTopic until it is closed; nil
+	// when none is kept.
+	held      chan struct{}
+	heldTopic string
+
 	topics  map[[16]byte]*storagev1.PlaceReplicasRequest_TopicPlacement
 	placed  int // calls of PlaceReplicas
 	removed [][16]byte
@@ -172,21 +175,18 @@ func (n *Node) SetDown(down bool) {
 	}
 }
 
-// HoldNext keeps the next placement on its way until release is called. If its
-// caller gives up before, it arrives when Deliver is called.
-func (n *Node) HoldNext() (release func()) {
+// HoldNext keeps the next placement of a topic on its way until release is called.
+// If its caller gives up before, it arrives when Deliver is called.
+func (n *Node) HoldNext(topic string) (release func()) {
 	n.cluster.mu.Lock()
 	defer n.cluster.mu.Unlock()
 	held := make(chan struct{})
-	n.held = held
+	n.held, n.heldTopic = held, topic
 	return sync.OnceFunc(func() { close(held) })
 }
 
-// Placements returns how many calls of PlaceReplicas came.
-func (n *Node) Placements() int {
-	n.cluster.mu.Lock()
-	defer n.cluster.mu.Unlock()
-	return n.placed
+func (n *Node) isHeld(t *storagev1.PlaceReplicasRequest_TopicPlacement) bool {
+	return t.Name == n.heldTopic
 }
 
 // Topics returns what the node holds, by topic name.
@@ -212,7 +212,7 @@ func (n *Node) PlaceReplicas(ctx context.Context, req *storagev1.PlaceReplicasRe
 	n.cluster.mu.Lock()
 	defer n.cluster.mu.Unlock()
 	n.placed++
-	if held := n.held; held != nil {
+	if held := n.held; held != nil && slices.ContainsFunc(req.Topics, n.isHeld) {
 		n.held = nil
 		n.cluster.mu.Unlock()
 		select {

@@ -24,12 +24,26 @@ type budget struct {
 	// relieve hangs up on a client that holds bytes and makes nothing of them. It
 	// is called now and then while somebody waits.
 	relieve func()
+	// When that was, since started.
+	relieved atomic.Int64
 	// What the door has of it.
 	taken atomic.Int64
 }
 
-// relief is how often somebody who waits has the budget relieved.
-const relief = 100 * time.Millisecond
+const (
+	// relief is how often somebody who waits has the budget relieved.
+	relief = 100 * time.Millisecond
+	// reliefAll is how often all who wait have, however many they are.
+	reliefAll = 10 * time.Millisecond
+)
+
+// relieveInTurn relieves the budget, unless another who waits just has.
+func (b *budget) relieveInTurn() {
+	now, last := int64(time.Since(started)), b.relieved.Load()
+	if now-last >= int64(reliefAll) && b.relieved.CompareAndSwap(last, now) {
+		b.relieve()
+	}
+}
 
 // acquire takes bytes, and waits for others to leave room, but not for long: who
 // waits may himself hold what they wait for.
@@ -37,7 +51,7 @@ func (b *budget) acquire(ctx context.Context, n int64) error {
 	if !b.bytes.TryAcquire(n) {
 		ctx, cancel := context.WithTimeout(ctx, b.patience)
 		defer cancel()
-		defer every(relief, b.relieve)()
+		defer every(relief, b.relieveInTurn)()
 		if err := b.bytes.Acquire(ctx, n); err != nil {
 			return errBusy
 		}

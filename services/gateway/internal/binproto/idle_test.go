@@ -22,7 +22,7 @@ func inUse() uint64 {
 }
 
 // A connection that was used and is idle keeps no buffer, no inflater and no deep
-// stack: it takes some 8 KiB, half of which is the other side.
+// stack: it takes some 8 KiB, with what the other side takes in this process.
 func TestIdleConnectionsAreSmall(t *testing.T) {
 	const n, most = 400, 16 << 10
 	d := start(t, &fake{}, func(_ *binproto.Config, deps *binproto.Deps) {

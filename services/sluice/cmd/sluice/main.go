@@ -4,10 +4,6 @@ package main
 import (
 	"os"
 
-	// Whom to trust where the machine does not say, as in an image of nothing but
-	// the program.
-	_ "golang.org/x/crypto/x509roots/fallback"
-
 	"github.com/sluiceio/sluice/services/sluice/internal/cli"
 )
 

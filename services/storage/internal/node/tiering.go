@@ -362,6 +362,8 @@ func (p *Partition) upload(ctx context.Context, view *replica.View, log *raftlog
 	if err != nil {
 		return nil, err
 	}
+	p.node.options.Logger.Debug("uploaded a segment to cold storage", "topic", p.topic.name,
+		"partition", p.key.Partition, "base", segment.Base, "next", segment.Next, "bytes", segment.Size, "object", name)
 	return view, nil
 }
 

@@ -108,7 +108,7 @@ func hexOf(hash hash.Hash) string {
 
 // drain reads a body to its end, into a hash unless that is nil.
 func drain(hash hash.Hash, b *body) error {
-	var to io.Writer = io.Discard
+	to := io.Discard
 	if hash != nil {
 		to = hash
 	}

@@ -13,9 +13,11 @@ import (
 )
 
 func TestGRPCLogIsPartOfTheLog(t *testing.T) {
+	obs.TakeGRPCLog()
+	grpclog.Errorf("before there is a log")
 	for level, lines := range map[slog.Level]int{slog.LevelDebug: 1, slog.LevelInfo: 0} {
 		var out bytes.Buffer
-		obs.TakeGRPCLog(obs.NewLogger(obs.Config{LogFormat: obs.FormatJSON, LogLevel: level}, &out))
+		obs.LogGRPC(obs.NewLogger(obs.Config{LogFormat: obs.FormatJSON, LogLevel: level}, &out))
 		grpclog.Errorf("Failed to write response: %s", "broken pipe")
 		grpclog.Warning("nothing to see")
 		require.Equal(t, lines, bytes.Count(out.Bytes(), []byte("\n")), "%s", out.Bytes())

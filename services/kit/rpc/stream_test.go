@@ -141,6 +141,8 @@ func TestCancelEndsAStreamOnBothSides(t *testing.T) {
 			for err == nil {
 				err = stream.Send(numbered(1))
 			}
+			// gRPC ends a stream before its context, by a moment.
+			<-stream.Context().Done()
 			ended <- stream.Context().Err()
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceio/sluice/services/kit/life"
+	"github.com/sluiceio/sluice/services/kit/obs"
 	"github.com/sluiceio/sluice/services/sluice"
 )
 
@@ -36,6 +37,8 @@ type Streams struct {
 func Main(args []string, streams Streams) int {
 	ctx, stop := life.SignalContext(context.Background())
 	defer stop()
+	// The process is this command's alone.
+	obs.TakeGRPCLog()
 	return run(ctx, args, streams)
 }
 

@@ -52,7 +52,7 @@ func newNode(use string, roles ...sluice.Role) *cobra.Command {
 				return &usageError{err}
 			}
 			logger := obs.NewLogger(cfg.Obs, command.ErrOrStderr())
-			obs.TakeGRPCLog(logger)
+			obs.LogGRPC(logger)
 			logger.LogAttrs(command.Context(), slog.LevelInfo, "starting",
 				append([]slog.Attr{slog.String("version", readVersion().String())}, conf.Dump(command.Flags())...)...)
 			return runNode(command.Context(), *cfg, logger, command.OutOrStdout(), began)

@@ -8,8 +8,8 @@ import (
 	"github.com/sluiceio/sluice/services/storage/internal/replica"
 )
 
-// errPanic marks a partition whose owner met a bug. It is opened anew after a
-// pause, from what is on disk.
+// errPanic marks a partition that met a bug. If its owner did, it is opened anew
+// after a pause, from what is on disk.
 var errPanic = errors.New("panic")
 
 // ownerRun does a task. A panic in it ends the replica, not the process.
@@ -40,13 +40,19 @@ func (p *Partition) ownerRecoverGroup(left *[]*replica.Proposal) {
 }
 
 func (p *Partition) ownerPanicked(value any) error {
-	err := fmt.Errorf("%w: %v", errPanic, value)
-	p.node.options.Logger.Error("partition failed", "topic", p.topic.name, "partition", p.key.Partition,
-		"error", err, "stack", string(debug.Stack()))
+	err := p.panicked(value)
 	if r := p.open.Load(); r != nil {
 		return p.ownerFail(r, err)
 	}
 	return p.ownerRefuse(err)
+}
+
+// panicked makes an error of a panic; the log has its stack.
+func (p *Partition) panicked(value any) error {
+	err := fmt.Errorf("%w: %v", errPanic, value)
+	p.node.options.Logger.Error("partition failed", "topic", p.topic.name, "partition", p.key.Partition,
+		"error", err, "stack", string(debug.Stack()))
+	return err
 }
 
 // answerOnce answers on a channel with room for one answer, unless one was given.

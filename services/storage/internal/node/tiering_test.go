@@ -651,3 +651,20 @@ func TestUploadOfADamagedSegment(t *testing.T) {
 		return errors.Is(err, ErrDamaged)
 	}, 10*time.Second, time.Millisecond)
 }
+
+// A panic in an upload ends the upload, not the process; the next pass begins anew.
+func TestAPanicBesideTheOwner(t *testing.T) {
+	c := newColdTopic(t, nil)
+	c.write(5)
+	c.store.Hook(func(context.Context, coldtest.Op, string) coldtest.Fault { panic("a bug") })
+	failures, err := c.RunPass(t.Context(), Tiering, true)
+	require.NoError(t, err)
+	require.Len(t, failures, 1)
+	require.ErrorIs(t, failures[0].Err, errPanic)
+	c.write(2)
+	c.store.Hook(nil)
+	c.tierUp()
+	c.tierUp()
+	c.requireWhole()
+	c.requireTidy()
+}

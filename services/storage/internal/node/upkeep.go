@@ -180,18 +180,25 @@ func (n *Node) keepUp(ctx context.Context, p *Partition, pass Pass, asked bool) 
 	return &PassFailure{Key: p.key, Err: err}
 }
 
-// keepUp runs a pass on one partition. One that was never written costs nothing.
-func (p *Partition) keepUp(ctx context.Context, pass Pass, asked bool) error {
+// keepUp runs a pass on one partition. One that was never written costs nothing. A
+// panic beside the owner is a failure of this pass: what it was about is done by
+// commands and swaps, of which none is half done, so the next one may try again.
+func (p *Partition) keepUp(ctx context.Context, pass Pass, asked bool) (err error) {
 	if !p.written.Load() {
 		return nil
 	}
+	defer func() {
+		if value := recover(); value != nil {
+			err = p.wrap(pass.String()+" of", p.panicked(value))
+		}
+	}()
 	switch pass {
 	case Compaction:
 		return p.wrap("compaction of", p.compact(ctx, asked))
 	case Tiering:
 		return p.wrap("cold storage of", p.tierUp(ctx))
 	}
-	err := p.wrap("retention of", p.retain(ctx))
+	err = p.wrap("retention of", p.retain(ctx))
 	if asked {
 		err = errors.Join(err, p.wrap("cold storage of", p.tierUp(ctx)))
 	}

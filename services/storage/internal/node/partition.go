@@ -159,6 +159,12 @@ func (p *Partition) take() (*group, []task) {
 	return taken, tasks
 }
 
+// gatherPause is how long the owner goes on looking for more when none comes: about
+// what a caller in this process takes to come back. Another core may be at it; just
+// to yield gives the owner back at once where that core has nothing else to do. With
+// 8 callers 7.7 share a sync instead of 5.6, a third more appends.
+const gatherPause = 5 * time.Microsecond
+
 // ownerGather lets those whom the last group has answered run before the next is
 // taken. Who waits for each append comes back with another at once; without this
 // the first few of them are a group of their own, or all that came during the
@@ -170,11 +176,17 @@ func (p *Partition) ownerGather() {
 		return
 	}
 	began := time.Now()
-	for before := -1; ; {
+	for grown, before := began, -1; ; {
 		p.queue.Lock()
 		waiting, tasks := p.queue.len(), len(p.queue.tasks)
 		p.queue.Unlock()
-		if waiting >= p.expected || waiting == before || tasks > 0 || time.Since(began) > p.patience {
+		now := time.Now()
+		switch {
+		case waiting >= p.expected, tasks > 0, now.Sub(began) > p.patience:
+			return
+		case waiting > before:
+			grown = now
+		case p.expected == 1, now.Sub(grown) > gatherPause:
 			return
 		}
 		before = waiting

@@ -129,7 +129,6 @@ func TestSeriesOfConnections(t *testing.T) {
 	keys := map[string]*registryv1.Principal{"writer": grant(registryv1.Action_ACTION_WRITE, "t"), "other": {Id: "other"}}
 	f.require(keys)
 	d := start(t, f, observed(s), func(c *binproto.Config, _ *binproto.Deps) {
-		c.ConnectionsPerAddress = 2
 		c.StallTimeout = 300 * time.Millisecond
 		c.WriteTimeout = 300 * time.Millisecond
 	})
@@ -178,8 +177,6 @@ func TestSeriesOfConnections(t *testing.T) {
 
 	first, second := d.join(t, "writer", 0), d.join(t, "other", 0)
 	s.comesTo(2, "connections")
-	d.dial(t).over()
-	refused("too_many_connections")
 	f.require(map[string]*registryv1.Principal{"writer": keys["writer"]})
 	second.ask(ping, "")
 	second.next()
@@ -190,6 +187,16 @@ func TestSeriesOfConnections(t *testing.T) {
 	go d.stop()
 	closed("stop")
 	require.NoError(t, first.conn.Close())
+}
+
+func TestSeriesOfTooManyConnections(t *testing.T) {
+	s := series{t, prometheus.NewRegistry()}
+	d := start(t, &fake{}, observed(s), func(c *binproto.Config, _ *binproto.Deps) { c.ConnectionsPerAddress = 2 })
+	d.join(t, "", 0)
+	d.join(t, "", 0)
+	d.dial(t).over()
+	s.comesTo(1, "connections_refused_total{reason=too_many_connections}")
+	s.comesTo(2, "connections")
 }
 
 func TestSeriesOfTheIdle(t *testing.T) {

@@ -27,8 +27,7 @@ type Appending struct {
 
 // Append queues checked batches and returns without waiting. Their bytes are read
 // until the append is done, also after Wait has given up, and never written to. It
-// waits for memory as long as ctx lasts;
-// ErrOverloaded when there is none.
+// waits for memory as long as ctx lasts; ErrOverloaded when there is none.
 func (p *Partition) Append(ctx context.Context, batches [][]byte, ownerEpoch int64) (*Appending, error) {
 	return p.append(ctx, replica.Proposal{Batches: batches, OwnerEpoch: ownerEpoch})
 }

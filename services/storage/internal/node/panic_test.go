@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
+	"github.com/sluiceio/sluice/services/kit/vfs/faultfs"
 	"github.com/sluiceio/sluice/services/kit/vfs/memfs"
 	"github.com/sluiceio/sluice/services/storage/internal/replica"
 )
@@ -22,6 +25,8 @@ type panics struct {
 	log   lockedBuffer
 	topic uuid.UUID
 	p     *Partition
+	// panicNext has the next sync of a segment panic.
+	panicNext atomic.Bool
 }
 
 // lockedBuffer is a log that several goroutines write.
@@ -44,7 +49,13 @@ func (b *lockedBuffer) String() string {
 
 func newPanics(t *testing.T) *panics {
 	f := &panics{clock: newClock(), topic: uuid.New()}
-	o := options(memfs.New())
+	o := options(faultfs.New(memfs.New(), func(op faultfs.Op, name string) error {
+		if op == faultfs.Datasync && strings.HasSuffix(name, ".log") && f.panicNext.Swap(false) {
+			panic("a bug")
+		}
+		return nil
+	}))
+	o.FlyFrom = 1
 	o.Now, o.Logger = f.clock.now, slog.New(slog.NewTextHandler(&f.log, nil))
 	f.running = start(t, o)
 	require.NoError(t, f.Place([]*persistv1.CatalogTopic{placement(f.topic, 2, nil, 1)}))

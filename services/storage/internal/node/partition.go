@@ -3,17 +3,12 @@ package node
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/sluiceio/sluice/services/storage/internal/replica"
 )
-
-// maxGroupBytes bounds what one write takes from the queue, so that a full queue
-// is written in several groups and the first of them is answered early.
-const maxGroupBytes = 16 << 20
 
 // Voter is a replica that votes, and the node that holds it.
 type Voter struct {
@@ -37,6 +32,17 @@ type Partition struct {
 		tasks  []task
 		// scheduled is true from the push to the pool until the owner leaves.
 		scheduled bool
+		// flying counts the groups that are written and whose sync is run by a worker
+		// that is no owner meanwhile, at most maxFlying. landed tells that one has
+		// ended since the owner looked, lost that it ended in a panic.
+		flying int
+		landed bool
+		lost   error
+		// expected is how many proposals the next sync would be for, were all there who
+		// are about to come back, and patience how long to wait for them; see
+		// ownerGather.
+		expected int
+		patience time.Duration
 		// gone answers everything that comes, once the partition is removed or
 		// the node stops.
 		gone error
@@ -63,10 +69,8 @@ type Partition struct {
 	counts counts
 	// reported is the leadership that was last reported. For the owner.
 	reported report
-	// expected is how many proposals the owner waits for, and patience how long at
-	// most; see ownerGather.
-	expected int
-	patience time.Duration
+	// unsynced is for the owner, who leaves none behind.
+	unsynced unsynced
 }
 
 // task is work for the owner. err is why the replica could not be opened.
@@ -136,123 +140,13 @@ func (p *Partition) do(t task, urgent bool) {
 	}
 }
 
+// scheduleLocked tells whether the partition is to be pushed to the pool. While as
+// many groups fly as may, there is nothing to do for an owner: the next that lands
+// becomes it.
 func (p *Partition) scheduleLocked() (push bool) {
-	push = !p.queue.scheduled
-	p.queue.scheduled = true
+	push = !p.queue.scheduled && p.queue.flying < maxFlying
+	p.queue.scheduled = p.queue.scheduled || push
 	return push
-}
-
-// take hands the owner its next group, nil for none, which the owner releases.
-// With no tasks either the owner has left when it returns.
-func (p *Partition) take() (*group, []task) {
-	p.queue.Lock()
-	defer p.queue.Unlock()
-	tasks := p.queue.tasks
-	p.queue.tasks = nil
-	taken := p.queue.group
-	if taken != nil {
-		p.queue.group = taken.split(maxGroupBytes)
-	}
-	if taken == nil && len(tasks) == 0 {
-		p.queue.scheduled = false
-	}
-	return taken, tasks
-}
-
-// gatherLooks is how often the owner looks for more while none comes: some
-// microseconds, about what a caller in this process takes to come back. Another core
-// may be at it; a single yield gives the owner back at once where that core has
-// nothing else to do. With 8 callers 7.7 share a sync instead of 5.6, a third more
-// appends. (To sleep until they are there instead is worse: 64 callers take as long,
-// and partitions that share two cores twice as long.)
-const gatherLooks = 16
-
-// ownerGather lets those whom the last group has answered run before the next is
-// taken. Who waits for each append comes back with another at once; without this
-// the first few of them are a group of their own, or all that came during the
-// sync, and the others wait for two syncs instead of one. It goes on while the
-// queue grows, up to all who were there, and for no longer than the last group
-// took: then a sync is cheaper.
-func (p *Partition) ownerGather() {
-	if p.expected == 0 {
-		return
-	}
-	looks := gatherLooks
-	if p.expected == 1 {
-		looks = 1 // a sole caller comes back on this core, or from afar
-	}
-	began := time.Now()
-	for before, idle := -1, 0; ; {
-		p.queue.Lock()
-		waiting, tasks := p.queue.len(), len(p.queue.tasks)
-		p.queue.Unlock()
-		if waiting > before {
-			before, idle = waiting, 0
-		} else if idle++; idle >= looks {
-			return
-		}
-		if waiting >= p.expected || tasks > 0 || time.Since(began) > p.patience {
-			return
-		}
-		runtime.Gosched()
-	}
-}
-
-// serveGroup does one round of the partition's work as its owner, and tells
-// whether it still is.
-func (p *Partition) serveGroup() (more bool) {
-	p.ownerGather()
-	// Before the take: without a group the owner has left when that returns, and
-	// another may be there.
-	p.expected = 0
-	taken, tasks := p.take()
-	if taken == nil && len(tasks) == 0 {
-		return false
-	}
-	creates := taken != nil
-	for _, t := range tasks {
-		creates = creates || t.creates
-	}
-	r, err := p.ownerOpen(creates)
-	for _, t := range tasks {
-		p.ownerRun(t, r, err)
-	}
-	p.ownerAfter()
-	if taken != nil {
-		began := time.Now()
-		p.ownerAppend(taken.proposals)
-		p.patience = time.Since(began)
-		p.queue.Lock()
-		p.expected = taken.len() + p.queue.len()
-		p.queue.Unlock()
-		taken.release()
-		p.ownerAfter()
-	}
-	return true
-}
-
-// ownerAppend proposes a group. A sole replica that does not lead yet is elected
-// on the way.
-func (p *Partition) ownerAppend(proposals []*replica.Proposal) {
-	left := proposals
-	defer p.ownerRecoverGroup(&left)
-	// Opened before, unless a task has ended it since.
-	r, err := p.ownerOpen(true)
-	if err == nil {
-		err = p.ownerElect(r)
-	}
-	if err != nil {
-		for _, proposal := range proposals {
-			proposal.Done(replica.Result{Err: err})
-		}
-		return
-	}
-	p.node.awake.touch(p)
-	left = nil // the replica answers them, whatever happens
-	if r.Propose(proposals) == nil {
-		// The replica keeps its failure, and has answered all that waits.
-		_ = r.Run()
-	}
 }
 
 // ownerElect makes a sole replica lead. A campaign that is refused leaves it to
@@ -303,7 +197,7 @@ func (p *Partition) end(err error, closing func(*replica.Replica)) <-chan struct
 		return done
 	}
 	p.queue.gone = err
-	if !p.queue.scheduled && p.open.Load() == nil {
+	if !p.queue.scheduled && p.queue.flying == 0 && p.open.Load() == nil {
 		// Nobody owns it, and nobody will: there is nothing to close.
 		p.queue.Unlock()
 		finish(nil, nil)

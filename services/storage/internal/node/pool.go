@@ -53,7 +53,7 @@ func (w *pool) push(p *Partition, urgent bool) {
 
 func (w *pool) work(p *Partition) {
 	for p != nil {
-		if more := p.serveGroup(); !more {
+		if more := p.serveRound(); !more {
 			p = w.next()
 			continue
 		}

@@ -54,14 +54,14 @@ func binaryProduce(records, size int) binary.Produce {
 func BenchmarkBinary(b *testing.B) {
 	const load = "8 clients, 500 records of 256 B"
 	disk := Row{Name: "disk: " + load}
-	for _, grows := range []bool{false, true} {
+	for _, file := range []diskFile{overwritten, growing} {
 		row := disk
-		if grows {
+		if file == growing {
 			row = Row{Name: disk.Name + ", its file grows", Against: disk.Name}
 		}
 		b.Run(row.Name, func(b *testing.B) {
 			w := doorLoad
-			w.do = writeToDisks(b, 1, doorClients, newBatch(b, doorRecords, doorSize), grows)
+			w.do = writeToDisks(b, 1, doorClients, newBatch(b, doorRecords, doorSize), file)
 			measure(b, row, w, self())
 		})
 	}

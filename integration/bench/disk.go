@@ -14,20 +14,34 @@ const diskSize = 64 << 20
 // segmentBytes is where one that grows begins again: the size of a segment.
 const segmentBytes = 1 << 30
 
+// diskFile says what a bareDisk writes to.
+type diskFile int
+
+const (
+	// overwritten is a file full of zeros from the start, again and again: a sync
+	// touches data alone, and neither blocks nor pages are ever new.
+	overwritten diskFile = iota
+	// growing is a file that begins empty, which is what a log has for batches so
+	// large that zeros ahead of them would double what is written.
+	growing
+	// zeroedAhead is one that grows, too, with zeros written ahead of what is small:
+	// the same writes and syncs as a log's.
+	zeroedAhead
+)
+
 // maxVec is how many buffers one pwritev takes (IOV_MAX).
 const maxVec = 1024
 
 // bareDisk is the least that a log with group commit does: one goroutine writes
 // all that waits with one write, syncs it with one fdatasync and tells everybody.
-// The file is full of zeros from the start, so a sync touches data alone; or it
-// is empty and grows, which is what a log does with batches so large that zeros
-// ahead of them would double what is written.
 type bareDisk struct {
-	file  *os.File
-	size  int64
-	grows bool
-	at    int64 // of the next write, which begins again at 0 where it would not fit
-	done  chan struct{}
+	file *os.File
+	kind diskFile
+	size int64
+	// zeroer is nil but for zeroedAhead.
+	zeroer *zeroer
+	at     int64 // of the next write, which begins again at 0 where it would not fit
+	done   chan struct{}
 
 	mu struct {
 		sync.Mutex
@@ -42,13 +56,13 @@ type diskWrite struct {
 	err   chan error
 }
 
-func newBareDisk(path string, size int64, grows bool) (*bareDisk, error) {
+func newBareDisk(path string, size int64, kind diskFile) (*bareDisk, error) {
 	file, err := os.Create(path)
 	if err != nil {
 		return nil, err
 	}
 	zeros := make([]byte, 1<<20)
-	for at := int64(0); at < size && !grows; at += int64(len(zeros)) {
+	for at := int64(0); at < size && kind == overwritten; at += int64(len(zeros)) {
 		if _, err := file.WriteAt(zeros, at); err != nil {
 			return nil, errors.Join(err, file.Close())
 		}
@@ -56,7 +70,14 @@ func newBareDisk(path string, size int64, grows bool) (*bareDisk, error) {
 	if err := file.Sync(); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	d := &bareDisk{file: file, size: size, grows: grows, done: make(chan struct{}), wake: make(chan struct{}, 1)}
+	d := &bareDisk{file: file, kind: kind, size: size, done: make(chan struct{}), wake: make(chan struct{}, 1)}
+	if kind == zeroedAhead {
+		other, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
+		d.zeroer = &zeroer{file: other}
+	}
 	go d.run()
 	return d, nil
 }
@@ -108,10 +129,15 @@ func (d *bareDisk) flush(vec [][]byte) error {
 		}
 		if d.at+int64(size) > d.size {
 			d.at = 0
-			if d.grows {
+			if d.kind == growing {
 				if err := d.file.Truncate(0); err != nil {
 					return err
 				}
+			}
+		}
+		if d.zeroer != nil {
+			if err := d.zeroer.claim(d.at + int64(size)); err != nil {
+				return err
 			}
 		}
 		n, err := unix.Pwritev(int(d.file.Fd()), part, d.at)
@@ -136,5 +162,8 @@ func (d *bareDisk) close() error {
 	default:
 	}
 	<-d.done
+	if d.zeroer != nil {
+		return errors.Join(d.zeroer.close(), d.file.Close())
+	}
 	return d.file.Close()
 }

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"testing"
 
@@ -11,22 +12,24 @@ import (
 // BenchmarkEngine: the log through Raft beside the bare disk with the same
 // writes and syncs.
 func BenchmarkEngine(b *testing.B) {
-	besideDisk(b, "1 caller, 1 KiB", 1, 1, 1<<10, false)
+	besideDisk(b, "1 caller, 1 KiB", 1, 1, 1<<10, overwritten)
 	for _, callers := range []int{8, 64, 256} {
-		besideDisk(b, fmt.Sprintf("%d callers, 1 KiB", callers), 1, callers, 1<<10, false)
+		name := fmt.Sprintf("%d callers, 1 KiB", callers)
+		besideDisk(b, name, 1, callers, 1<<10, overwritten)
+		besideDisk(b, name+", the disk's file grows with zeros ahead, too", 1, callers, 1<<10, zeroedAhead)
 	}
-	besideDisk(b, "64 partitions with 4 callers each, 1 KiB", 64, 4, 1<<10, false)
-	besideDisk(b, "streaming 256 KiB, 8 in flight", 1, 8, 256<<10, false)
-	besideDisk(b, "streaming 256 KiB, 8 in flight, the disk's file grows, too", 1, 8, 256<<10, true)
+	besideDisk(b, "64 partitions with 4 callers each, 1 KiB", 64, 4, 1<<10, overwritten)
+	besideDisk(b, "streaming 256 KiB, 8 in flight", 1, 8, 256<<10, overwritten)
+	besideDisk(b, "streaming 256 KiB, 8 in flight, the disk's file grows, too", 1, 8, 256<<10, growing)
 }
 
 // besideDisk measures the disk and the engine in turns.
-func besideDisk(b *testing.B, name string, partitions, callersEach, size int, grows bool) {
+func besideDisk(b *testing.B, name string, partitions, callersEach, size int, file diskFile) {
 	b.Run(name, func(b *testing.B) {
 		batch := newBatch(b, 1, size)
 		w := work{callers: partitions * callersEach, records: 1, bytes: size}
 		bare, log := w, w
-		bare.do = writeToDisks(b, partitions, w.callers, batch, grows)
+		bare.do = writeToDisks(b, partitions, w.callers, batch, file)
 		e := newEngine(b, partitions)
 		log.do = func(caller int) error { return e.append(b.Context(), int32(caller%partitions), batch) }
 		disk := Row{Name: "disk: " + name}
@@ -35,15 +38,18 @@ func besideDisk(b *testing.B, name string, partitions, callersEach, size int, gr
 }
 
 // writeToDisks returns what a caller does on as many bare disks.
-func writeToDisks(b *testing.B, files, callers int, batch []byte, grows bool) func(caller int) error {
+func writeToDisks(b *testing.B, files, callers int, batch []byte, file diskFile) func(caller int) error {
 	dir, size := b.TempDir(), diskSize/int64(min(files, 16))
-	if grows {
+	switch file {
+	case growing:
 		size = segmentBytes
+	case zeroedAhead:
+		size = math.MaxInt64 // zeros are ahead of what is new alone
 	}
 	disks := make([]*bareDisk, files)
 	for i := range disks {
 		var err error
-		disks[i], err = newBareDisk(filepath.Join(dir, fmt.Sprint(i)), size, grows)
+		disks[i], err = newBareDisk(filepath.Join(dir, fmt.Sprint(i)), size, file)
 		require.NoError(b, err)
 		b.Cleanup(func() { require.NoError(b, disks[i].close()) })
 	}

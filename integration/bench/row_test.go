@@ -23,7 +23,7 @@ func TestTable(t *testing.T) {
 }
 
 func TestBareDiskAnswersEveryWrite(t *testing.T) {
-	disk, err := newBareDisk(t.TempDir()+"/disk", 1<<20, false)
+	disk, err := newBareDisk(t.TempDir()+"/disk", 1<<20, overwritten)
 	require.NoError(t, err)
 	done := make([]chan error, 8)
 	for i := range done {

@@ -21,8 +21,8 @@ const (
 	// overwritten is a file full of zeros from the start, again and again: a sync
 	// touches data alone, and neither blocks nor pages are ever new.
 	overwritten diskFile = iota
-	// growing is a file that begins empty, which is what a log has for batches so
-	// large that zeros ahead of them would double what is written.
+	// growing is a file that begins empty, which is what a log has for syncs so large
+	// that zeros ahead of them would cost more than they save.
 	growing
 	// zeroedAhead is one that grows, too, with zeros written ahead of what is small:
 	// the same writes and syncs as a log's.

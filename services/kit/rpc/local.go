@@ -53,13 +53,6 @@ var (
 	_ grpc.ServiceRegistrar    = (*Local)(nil)
 )
 
-// method is one method of a registered service; either unary or stream is set.
-type method struct {
-	service any
-	unary   *grpc.MethodDesc
-	stream  *grpc.StreamDesc
-}
-
 // NewLocal returns a connection without services.
 func NewLocal(o Options) *Local {
 	g := newGuard(o.Logger)
@@ -92,7 +85,7 @@ func (l *Local) RegisterService(desc *grpc.ServiceDesc, impl any) {
 		l.mu.methods[full] = m
 	}
 	for i := range desc.Methods {
-		add(desc.Methods[i].MethodName, &method{service: impl, unary: &desc.Methods[i]})
+		add(desc.Methods[i].MethodName, unaryMethod(&desc.Methods[i], impl))
 	}
 	for i := range desc.Streams {
 		add(desc.Streams[i].StreamName, &method{service: impl, stream: &desc.Streams[i]})
@@ -152,7 +145,7 @@ func (l *Local) invoke(ctx context.Context, name string, args, reply any, opts [
 		return arrived(err)
 	}
 	defer l.calls.Done()
-	if m.unary == nil {
+	if m.handler == nil {
 		return arrived(status.Errorf(codes.Unimplemented, "%s is a stream", name))
 	}
 	c := &unaryCall{call: call{local: l, caller: ctx, method: name}, args: args}
@@ -183,32 +176,31 @@ func (c *unaryCall) Caller() context.Context { return c.caller }
 
 func (c *unaryCall) run(values context.Context, m *method) (answer any, err error) {
 	ctx := c.open(values, c)
-	if handler := c.local.server; handler != nil {
-		begin := time.Now()
-		ctx = handler.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: c.method})
-		handler.HandleRPC(ctx, &stats.Begin{BeginTime: begin})
-		defer func() {
-			handler.HandleRPC(ctx, &stats.End{BeginTime: begin, EndTime: time.Now(), Error: err})
-		}()
+	handler := c.local.server
+	if handler == nil {
+		return c.handle(ctx, m)
 	}
-	return m.unary.Handler(m.service, ctx, leaveEmpty, c.intercept)
+	begin := time.Now()
+	ctx = handler.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: c.method})
+	handler.HandleRPC(ctx, &stats.Begin{BeginTime: begin})
+	defer func() {
+		handler.HandleRPC(ctx, &stats.End{BeginTime: begin, EndTime: time.Now(), Error: err})
+	}()
+	return c.handle(ctx, m)
 }
 
-// leaveEmpty is the decoder of a method's handler, which has made an empty
-// request for it; intercept puts the real one in its place.
-func leaveEmpty(any) error { return nil }
-
-func (c *unaryCall) intercept(ctx context.Context, empty any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	if !invariant.Enabled && reflect.TypeOf(empty) == reflect.TypeOf(c.args) {
-		return c.local.unary(ctx, c.args, info, handler)
+func (c *unaryCall) handle(ctx context.Context, m *method) (any, error) {
+	if !invariant.Enabled && m.takes(c.args) {
+		return c.local.unary(ctx, c.args, m.info, m.handler)
 	}
 	// Another Go type of the same message, or a test build.
-	if err := handOver(empty, c.args); err != nil {
+	request := m.empty()
+	if err := handOver(request, c.args); err != nil {
 		return nil, err
 	}
-	answer, err := c.local.unary(ctx, empty, info, handler)
+	answer, err := c.local.unary(ctx, request, m.info, m.handler)
 	if invariant.Enabled {
-		invariant.Checkf(proto.Equal(empty.(proto.Message), c.args.(proto.Message)),
+		invariant.Checkf(proto.Equal(request.(proto.Message), c.args.(proto.Message)),
 			"the handler of %s changed its request", c.method)
 	}
 	return answer, err

@@ -128,3 +128,12 @@ func (h Header) LastOffset() int64 { return h.BaseOffset + int64(h.LastOffsetDel
 
 // NextOffset is the offset after the batch.
 func (h Header) NextOffset() int64 { return h.LastOffset() + 1 }
+
+// Cut cuts the batch off b that begins with this header.
+func (h *Header) Cut(b []byte) (batch, rest []byte, err error) {
+	size := h.Size()
+	if size > len(b) {
+		return nil, b, fmt.Errorf("%w: expected %d bytes, got %d", ErrTruncated, size, len(b))
+	}
+	return b[:size:size], b[size:], nil
+}

@@ -3,8 +3,10 @@ package rpc
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -39,13 +41,11 @@ type Local struct {
 	cut    context.Context
 	cutNow context.CancelFunc
 
-	calls sync.WaitGroup
+	calls *inFlight
 
-	mu struct {
-		sync.RWMutex
-		methods map[string]*method
-		stopped bool
-	}
+	// methods are never changed, but replaced under registering.
+	methods     atomic.Pointer[map[string]*method]
+	registering sync.Mutex
 }
 
 var (
@@ -63,9 +63,10 @@ func NewLocal(o Options) *Local {
 		grace:  o.grace(),
 		client: o.Tracing.ClientHandler(),
 		server: o.Tracing.ServerHandler(),
+		calls:  newInFlight(),
 	}
 	l.cut, l.cutNow = context.WithCancel(context.Background())
-	l.mu.methods = make(map[string]*method)
+	l.methods.Store(&map[string]*method{})
 	return l
 }
 
@@ -75,14 +76,15 @@ func (l *Local) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	if want := reflect.TypeOf(desc.HandlerType).Elem(); !reflect.TypeOf(impl).Implements(want) {
 		panic(fmt.Sprintf("rpc: %T does not implement %v", impl, want))
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.registering.Lock()
+	defer l.registering.Unlock()
+	methods := maps.Clone(*l.methods.Load())
 	add := func(name string, m *method) {
 		full := "/" + desc.ServiceName + "/" + name
-		if l.mu.methods[full] != nil {
+		if methods[full] != nil {
 			panic("rpc: " + full + " is registered twice")
 		}
-		l.mu.methods[full] = m
+		methods[full] = m
 	}
 	for i := range desc.Methods {
 		add(desc.Methods[i].MethodName, unaryMethod(&desc.Methods[i], impl))
@@ -90,33 +92,30 @@ func (l *Local) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	for i := range desc.Streams {
 		add(desc.Streams[i].StreamName, &method{service: impl, stream: &desc.Streams[i]})
 	}
+	l.methods.Store(&methods)
 }
 
 // Stop takes no new calls, ends streams, waits for the other calls in flight, at
 // most for the grace period, and returns when every handler has returned.
 func (l *Local) Stop() {
-	l.mu.Lock()
-	l.mu.stopped = true
-	l.mu.Unlock()
+	l.calls.refuse()
 	l.guard.stop()
 	cut := time.AfterFunc(l.grace, l.cutNow)
-	l.calls.Wait()
+	<-l.calls.none
 	cut.Stop()
 	l.cutNow()
 }
 
-// begin finds a method and counts the call; the caller ends it with calls.Done.
+// begin finds a method and counts the call; the caller ends it with calls.end.
 func (l *Local) begin(name string) (*method, error) {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if l.mu.stopped {
+	if !l.calls.begin() {
 		return nil, errStopping
 	}
-	m := l.mu.methods[name]
+	m := (*l.methods.Load())[name]
 	if m == nil {
+		l.calls.end()
 		return nil, status.Errorf(codes.Unimplemented, "unknown method %s", name)
 	}
-	l.calls.Add(1)
 	return m, nil
 }
 
@@ -144,7 +143,7 @@ func (l *Local) invoke(ctx context.Context, name string, args, reply any, opts [
 	if err != nil {
 		return arrived(err)
 	}
-	defer l.calls.Done()
+	defer l.calls.end()
 	if m.handler == nil {
 		return arrived(status.Errorf(codes.Unimplemented, "%s is a stream", name))
 	}

@@ -147,8 +147,8 @@ func (l *Local) invoke(ctx context.Context, name string, args, reply any, opts [
 	if m.handler == nil {
 		return arrived(status.Errorf(codes.Unimplemented, "%s is a stream", name))
 	}
-	c := &unaryCall{call: call{local: l, caller: ctx, method: name}, args: args}
-	answer, err := c.run(incoming(ctx), m)
+	c := &unaryCall{call{local: l, caller: ctx, method: name}}
+	answer, err := c.run(incoming(ctx), m, args)
 	c.finish()
 	c.deliver(opts)
 	switch {
@@ -165,19 +165,16 @@ func (l *Local) invoke(ctx context.Context, name string, args, reply any, opts [
 }
 
 // unaryCall is a unary call under way.
-type unaryCall struct {
-	call
-	args any
-}
+type unaryCall struct{ call }
 
 // Caller is for package caller.
 func (c *unaryCall) Caller() context.Context { return c.caller }
 
-func (c *unaryCall) run(values context.Context, m *method) (answer any, err error) {
+func (c *unaryCall) run(values context.Context, m *method, request any) (answer any, err error) {
 	ctx := c.open(values, c)
 	handler := c.local.server
 	if handler == nil {
-		return c.handle(ctx, m)
+		return c.handle(ctx, m, request)
 	}
 	begin := time.Now()
 	ctx = handler.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: c.method})
@@ -185,21 +182,21 @@ func (c *unaryCall) run(values context.Context, m *method) (answer any, err erro
 	defer func() {
 		handler.HandleRPC(ctx, &stats.End{BeginTime: begin, EndTime: time.Now(), Error: err})
 	}()
-	return c.handle(ctx, m)
+	return c.handle(ctx, m, request)
 }
 
-func (c *unaryCall) handle(ctx context.Context, m *method) (any, error) {
-	if !invariant.Enabled && m.takes(c.args) {
-		return c.local.unary(ctx, c.args, m.info, m.handler)
+func (c *unaryCall) handle(ctx context.Context, m *method, request any) (any, error) {
+	if !invariant.Enabled && m.takes(request) {
+		return c.local.unary(ctx, request, m.info, m.handler)
 	}
 	// Another Go type of the same message, or a test build.
-	request := m.empty()
-	if err := handOver(request, c.args); err != nil {
+	own := m.empty()
+	if err := handOver(own, request); err != nil {
 		return nil, err
 	}
-	answer, err := c.local.unary(ctx, request, m.info, m.handler)
+	answer, err := c.local.unary(ctx, own, m.info, m.handler)
 	if invariant.Enabled {
-		invariant.Checkf(proto.Equal(request.(proto.Message), c.args.(proto.Message)),
+		invariant.Checkf(proto.Equal(own.(proto.Message), request.(proto.Message)),
 			"the handler of %s changed its request", c.method)
 	}
 	return answer, err

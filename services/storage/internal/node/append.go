@@ -53,8 +53,8 @@ func (p *Partition) append(ctx context.Context, batches [][]byte, ownerEpoch int
 			return nil, fmt.Errorf("%w: %w", ErrOverloaded, err)
 		}
 	}
-	a := &Appending{p: p, size: size}
-	a.proposal = replica.Proposal{Batches: append(a.batches[:0], batches...), OwnerEpoch: ownerEpoch, Producer: by}
+	a := &Appending{p: p, size: size, proposal: replica.Proposal{OwnerEpoch: ownerEpoch, Producer: by}}
+	a.proposal.Batches = append(a.batches[:0], batches...)
 	a.begin()
 	return a, nil
 }

@@ -61,6 +61,15 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
+func BenchmarkParseHeader(b *testing.B) {
+	batch := benchBatch(b, recordbatch.None)
+	for b.Loop() {
+		if _, err := recordbatch.ParseHeader(batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func BenchmarkCheckCRC(b *testing.B) {
 	batch := benchBatch(b, recordbatch.None)
 	b.SetBytes(int64(len(batch)))

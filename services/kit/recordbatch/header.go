@@ -53,7 +53,7 @@ type Header struct {
 // ParseHeader reads the header at the start of b, which may end anywhere after
 // it. It checks the shape alone: the format version, and that no count or size
 // is negative. The records may be missing and the CRC is not looked at.
-func ParseHeader(b []byte) (Header, error) {
+func ParseHeader(b []byte) (h Header, err error) {
 	if len(b) > atMagic && b[atMagic] != Magic {
 		if b[atMagic] < Magic {
 			return Header{}, fmt.Errorf("%w: got %d", ErrOldFormat, b[atMagic])
@@ -63,7 +63,7 @@ func ParseHeader(b []byte) (Header, error) {
 	if len(b) < HeaderSize {
 		return Header{}, fmt.Errorf("%w: expected a header of %d bytes, got %d", ErrTruncated, HeaderSize, len(b))
 	}
-	h := header(b)
+	h.read(b)
 	switch {
 	case h.Length < HeaderSize-lengthOverhead:
 		return Header{}, fmt.Errorf("%w: length %d, expected at least %d", ErrMalformed, h.Length, HeaderSize-lengthOverhead)
@@ -82,23 +82,22 @@ func ParseHeader(b []byte) (Header, error) {
 // maxOffset leaves room for the offset after it.
 const maxOffset = 1<<63 - 2
 
-func header(b []byte) Header {
+// read sets all fields, in place: a copy would cost more than reading them does.
+func (h *Header) read(b []byte) {
 	_ = b[HeaderSize-1]
-	return Header{
-		BaseOffset:      int64(binary.BigEndian.Uint64(b[atBaseOffset:])),
-		Length:          int32(binary.BigEndian.Uint32(b[atLength:])),
-		LeaderEpoch:     int32(binary.BigEndian.Uint32(b[atLeaderEpoch:])),
-		Magic:           int8(b[atMagic]),
-		CRC:             binary.BigEndian.Uint32(b[atCRC:]),
-		Attributes:      Attributes(binary.BigEndian.Uint16(b[atAttributes:])),
-		LastOffsetDelta: int32(binary.BigEndian.Uint32(b[atLastOffsetDelta:])),
-		BaseTimestamp:   int64(binary.BigEndian.Uint64(b[atBaseTimestamp:])),
-		MaxTimestamp:    int64(binary.BigEndian.Uint64(b[atMaxTimestamp:])),
-		ProducerID:      int64(binary.BigEndian.Uint64(b[atProducerID:])),
-		ProducerEpoch:   int16(binary.BigEndian.Uint16(b[atProducerEpoch:])),
-		BaseSequence:    int32(binary.BigEndian.Uint32(b[atBaseSequence:])),
-		Count:           int32(binary.BigEndian.Uint32(b[atCount:])),
-	}
+	h.BaseOffset = int64(binary.BigEndian.Uint64(b[atBaseOffset:]))
+	h.Length = int32(binary.BigEndian.Uint32(b[atLength:]))
+	h.LeaderEpoch = int32(binary.BigEndian.Uint32(b[atLeaderEpoch:]))
+	h.Magic = int8(b[atMagic])
+	h.CRC = binary.BigEndian.Uint32(b[atCRC:])
+	h.Attributes = Attributes(binary.BigEndian.Uint16(b[atAttributes:]))
+	h.LastOffsetDelta = int32(binary.BigEndian.Uint32(b[atLastOffsetDelta:]))
+	h.BaseTimestamp = int64(binary.BigEndian.Uint64(b[atBaseTimestamp:]))
+	h.MaxTimestamp = int64(binary.BigEndian.Uint64(b[atMaxTimestamp:]))
+	h.ProducerID = int64(binary.BigEndian.Uint64(b[atProducerID:]))
+	h.ProducerEpoch = int16(binary.BigEndian.Uint16(b[atProducerEpoch:]))
+	h.BaseSequence = int32(binary.BigEndian.Uint32(b[atBaseSequence:]))
+	h.Count = int32(binary.BigEndian.Uint32(b[atCount:]))
 }
 
 // PutHeader writes h over the first HeaderSize bytes of b, all fields as they
@@ -128,3 +127,12 @@ func (h Header) LastOffset() int64 { return h.BaseOffset + int64(h.LastOffsetDel
 
 // NextOffset is the offset after the batch.
 func (h Header) NextOffset() int64 { return h.LastOffset() + 1 }
+
+// Cut cuts the batch off b that begins with this header.
+func (h *Header) Cut(b []byte) (batch, rest []byte, err error) {
+	size := h.Size()
+	if size > len(b) {
+		return nil, b, fmt.Errorf("%w: expected %d bytes, got %d", ErrTruncated, size, len(b))
+	}
+	return b[:size:size], b[size:], nil
+}

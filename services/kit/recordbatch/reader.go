@@ -50,11 +50,17 @@ type Reader struct {
 // records are decompressed. The CRC is not checked; the batch's bytes are
 // exactly these. The reader keeps the batch until the next Reset.
 func (r *Reader) Reset(batch []byte, limits Limits) error {
-	*r = Reader{inflated: r.inflated}
 	h, err := ParseHeader(batch)
 	if err != nil {
+		r.clear()
 		return err
 	}
+	return r.ResetParsed(&h, batch, limits)
+}
+
+// ResetParsed is Reset of a batch whose header ParseHeader has read before.
+func (r *Reader) ResetParsed(h *Header, batch []byte, limits Limits) (err error) {
+	r.clear()
 	if h.Size() != len(batch) {
 		return fmt.Errorf("%w: expected %d bytes, got %d", ErrTruncated, h.Size(), len(batch))
 	}
@@ -68,9 +74,12 @@ func (r *Reader) Reset(batch []byte, limits Limits) error {
 	if int64(h.Count)*minRecordSize > int64(len(records)) {
 		return fmt.Errorf("%w: %d records in %d bytes", ErrMalformed, h.Count, len(records))
 	}
-	r.Header, r.records = h, records
+	r.Header, r.records = *h, records
 	return nil
 }
+
+// clear makes the reader as it was at first, but for the buffer that it keeps.
+func (r *Reader) clear() { *r = Reader{inflated: r.inflated} }
 
 // Next steps to the next record and tells whether there is one. After false,
 // Err tells whether the batch was sound.
@@ -123,7 +132,7 @@ func (r *Reader) Idle() {
 	if cap(r.inflated) > keepInflated {
 		r.inflated = nil
 	}
-	*r = Reader{inflated: r.inflated}
+	r.clear()
 }
 
 // Records yields the records of one batch, and an error in place of the record

@@ -53,8 +53,5 @@ func Next(b []byte) (batch, rest []byte, err error) {
 	if err != nil {
 		return nil, b, err
 	}
-	if h.Size() > len(b) {
-		return nil, b, fmt.Errorf("%w: expected %d bytes, got %d", ErrTruncated, h.Size(), len(b))
-	}
-	return b[:h.Size():h.Size()], b[h.Size():], nil
+	return h.Cut(b)
 }

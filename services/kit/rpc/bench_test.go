@@ -53,3 +53,21 @@ func BenchmarkCall(b *testing.B) {
 		run(b, conn)
 	})
 }
+
+// BenchmarkLocalCallsAtOnce makes small calls from every core, which contend for
+// what the connection counts.
+func BenchmarkLocalCallsAtOnce(b *testing.B) {
+	local := rpc.NewLocal(rpc.Options{Logger: slog.New(slog.DiscardHandler)})
+	defer local.Stop()
+	testv1.RegisterTestServiceServer(local, &service{handlers: &handlers{unary: echo}})
+	client := testv1.NewTestServiceClient(local)
+	request := &testv1.SimpleRequest{Payload: payload("data")}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, err := client.UnaryCall(b.Context(), request); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+}

@@ -3,8 +3,10 @@ package rpc
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -39,26 +41,17 @@ type Local struct {
 	cut    context.Context
 	cutNow context.CancelFunc
 
-	calls sync.WaitGroup
+	calls *inFlight
 
-	mu struct {
-		sync.RWMutex
-		methods map[string]*method
-		stopped bool
-	}
+	// methods are never changed, but replaced under registering.
+	methods     atomic.Pointer[map[string]*method]
+	registering sync.Mutex
 }
 
 var (
 	_ grpc.ClientConnInterface = (*Local)(nil)
 	_ grpc.ServiceRegistrar    = (*Local)(nil)
 )
-
-// method is one method of a registered service; either unary or stream is set.
-type method struct {
-	service any
-	unary   *grpc.MethodDesc
-	stream  *grpc.StreamDesc
-}
 
 // NewLocal returns a connection without services.
 func NewLocal(o Options) *Local {
@@ -70,9 +63,10 @@ func NewLocal(o Options) *Local {
 		grace:  o.grace(),
 		client: o.Tracing.ClientHandler(),
 		server: o.Tracing.ServerHandler(),
+		calls:  newInFlight(),
 	}
 	l.cut, l.cutNow = context.WithCancel(context.Background())
-	l.mu.methods = make(map[string]*method)
+	l.methods.Store(&map[string]*method{})
 	return l
 }
 
@@ -82,48 +76,46 @@ func (l *Local) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	if want := reflect.TypeOf(desc.HandlerType).Elem(); !reflect.TypeOf(impl).Implements(want) {
 		panic(fmt.Sprintf("rpc: %T does not implement %v", impl, want))
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.registering.Lock()
+	defer l.registering.Unlock()
+	methods := maps.Clone(*l.methods.Load())
 	add := func(name string, m *method) {
 		full := "/" + desc.ServiceName + "/" + name
-		if l.mu.methods[full] != nil {
+		if methods[full] != nil {
 			panic("rpc: " + full + " is registered twice")
 		}
-		l.mu.methods[full] = m
+		methods[full] = m
 	}
 	for i := range desc.Methods {
-		add(desc.Methods[i].MethodName, &method{service: impl, unary: &desc.Methods[i]})
+		add(desc.Methods[i].MethodName, unaryMethod(&desc.Methods[i], impl))
 	}
 	for i := range desc.Streams {
 		add(desc.Streams[i].StreamName, &method{service: impl, stream: &desc.Streams[i]})
 	}
+	l.methods.Store(&methods)
 }
 
 // Stop takes no new calls, ends streams, waits for the other calls in flight, at
 // most for the grace period, and returns when every handler has returned.
 func (l *Local) Stop() {
-	l.mu.Lock()
-	l.mu.stopped = true
-	l.mu.Unlock()
+	l.calls.refuse()
 	l.guard.stop()
 	cut := time.AfterFunc(l.grace, l.cutNow)
-	l.calls.Wait()
+	<-l.calls.none
 	cut.Stop()
 	l.cutNow()
 }
 
-// begin finds a method and counts the call; the caller ends it with calls.Done.
+// begin finds a method and counts the call; the caller ends it with calls.end.
 func (l *Local) begin(name string) (*method, error) {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if l.mu.stopped {
+	if !l.calls.begin() {
 		return nil, errStopping
 	}
-	m := l.mu.methods[name]
+	m := (*l.methods.Load())[name]
 	if m == nil {
+		l.calls.end()
 		return nil, status.Errorf(codes.Unimplemented, "unknown method %s", name)
 	}
-	l.calls.Add(1)
 	return m, nil
 }
 
@@ -151,12 +143,12 @@ func (l *Local) invoke(ctx context.Context, name string, args, reply any, opts [
 	if err != nil {
 		return arrived(err)
 	}
-	defer l.calls.Done()
-	if m.unary == nil {
+	defer l.calls.end()
+	if m.handler == nil {
 		return arrived(status.Errorf(codes.Unimplemented, "%s is a stream", name))
 	}
-	c := &unaryCall{call: call{local: l, caller: ctx, method: name}, args: args}
-	answer, err := c.run(incoming(ctx), m)
+	c := &unaryCall{call{local: l, caller: ctx, method: name}}
+	answer, err := c.run(incoming(ctx), m, args)
 	c.finish()
 	c.deliver(opts)
 	switch {
@@ -173,42 +165,38 @@ func (l *Local) invoke(ctx context.Context, name string, args, reply any, opts [
 }
 
 // unaryCall is a unary call under way.
-type unaryCall struct {
-	call
-	args any
-}
+type unaryCall struct{ call }
 
 // Caller is for package caller.
 func (c *unaryCall) Caller() context.Context { return c.caller }
 
-func (c *unaryCall) run(values context.Context, m *method) (answer any, err error) {
+func (c *unaryCall) run(values context.Context, m *method, request any) (answer any, err error) {
 	ctx := c.open(values, c)
-	if handler := c.local.server; handler != nil {
-		begin := time.Now()
-		ctx = handler.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: c.method})
-		handler.HandleRPC(ctx, &stats.Begin{BeginTime: begin})
-		defer func() {
-			handler.HandleRPC(ctx, &stats.End{BeginTime: begin, EndTime: time.Now(), Error: err})
-		}()
+	handler := c.local.server
+	if handler == nil {
+		return c.handle(ctx, m, request)
 	}
-	return m.unary.Handler(m.service, ctx, leaveEmpty, c.intercept)
+	begin := time.Now()
+	ctx = handler.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: c.method})
+	handler.HandleRPC(ctx, &stats.Begin{BeginTime: begin})
+	defer func() {
+		handler.HandleRPC(ctx, &stats.End{BeginTime: begin, EndTime: time.Now(), Error: err})
+	}()
+	return c.handle(ctx, m, request)
 }
 
-// leaveEmpty is the decoder of a method's handler, which has made an empty
-// request for it; intercept puts the real one in its place.
-func leaveEmpty(any) error { return nil }
-
-func (c *unaryCall) intercept(ctx context.Context, empty any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	if !invariant.Enabled && reflect.TypeOf(empty) == reflect.TypeOf(c.args) {
-		return c.local.unary(ctx, c.args, info, handler)
+func (c *unaryCall) handle(ctx context.Context, m *method, request any) (any, error) {
+	if !invariant.Enabled && m.takes(request) {
+		return c.local.unary(ctx, request, m.info, m.handler)
 	}
 	// Another Go type of the same message, or a test build.
-	if err := handOver(empty, c.args); err != nil {
+	own := m.empty()
+	if err := handOver(own, request); err != nil {
 		return nil, err
 	}
-	answer, err := c.local.unary(ctx, empty, info, handler)
+	answer, err := c.local.unary(ctx, own, m.info, m.handler)
 	if invariant.Enabled {
-		invariant.Checkf(proto.Equal(empty.(proto.Message), c.args.(proto.Message)),
+		invariant.Checkf(proto.Equal(own.(proto.Message), request.(proto.Message)),
 			"the handler of %s changed its request", c.method)
 	}
 	return answer, err

@@ -69,7 +69,7 @@ func (l *Local) newStream(ctx context.Context, name string) (*localStream, error
 		return nil, err
 	}
 	if m.stream == nil {
-		l.calls.Done()
+		l.calls.end()
 		return nil, status.Errorf(codes.Unimplemented, "%s is no stream", name)
 	}
 	s := &localStream{
@@ -80,7 +80,7 @@ func (l *Local) newStream(ctx context.Context, name string) (*localStream, error
 	}
 	values := incoming(ctx)
 	go func() {
-		defer l.calls.Done()
+		defer l.calls.end()
 		s.err = s.run(values, m)
 		s.finish()
 		close(s.done)

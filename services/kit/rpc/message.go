@@ -17,8 +17,27 @@ import (
 //
 // Assigning the structs would copy the size cache and the lock that protobuf keeps
 // beside the fields, which is a data race when another receiver marshals the same
-// message; see fieldsOf for what is assigned instead.
+// message; see plain for what is assigned instead.
 func handOver(dst, src any) error {
+	if invariant.Enabled || !assign(dst, src) {
+		return handOverAny(dst, src)
+	}
+	return nil
+}
+
+// assign is handOver of plain messages of one type; for others, and for a nil
+// message, which is an empty one without fields, it returns false.
+func assign(dst, src any) bool {
+	from, to := reflect.ValueOf(src), reflect.ValueOf(dst)
+	if !from.IsValid() || !to.IsValid() || from.Type() != to.Type() {
+		return false
+	}
+	p := plainOf(from.Type())
+	return p != nil && !from.IsNil() && !to.IsNil() && p.assign(to.Elem(), from.Elem())
+}
+
+// handOverAny is handOver by reflection over the messages.
+func handOverAny(dst, src any) error {
 	to, ok := dst.(proto.Message)
 	if !ok {
 		return notAMessage(dst)
@@ -35,22 +54,12 @@ func handOver(dst, src any) error {
 		}
 		return decode(encoded, to)
 	}
-	// A nil message is an empty one, without fields to assign.
-	if fields := fieldsOf(reflect.TypeOf(dst)); fields != nil && source.IsValid() && reflect.TypeOf(dst) == reflect.TypeOf(src) {
-		from, to := reflect.ValueOf(src).Elem(), reflect.ValueOf(dst).Elem()
-		for _, i := range fields {
-			to.Field(i).Set(from.Field(i))
-		}
-	} else {
-		proto.Reset(to)
-		source.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
-			target.Set(field, value)
-			return true
-		})
-	}
-	if unknown := source.GetUnknown(); len(unknown) > 0 || len(target.GetUnknown()) > 0 {
-		target.SetUnknown(unknown)
-	}
+	proto.Reset(to)
+	source.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		target.Set(field, value)
+		return true
+	})
+	target.SetUnknown(source.GetUnknown())
 	return nil
 }
 

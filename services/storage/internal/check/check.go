@@ -54,23 +54,24 @@ func Check(dst []Batch, batches []byte, rules Rules, now time.Time) ([]Batch, er
 		readers.Put(c.reader)
 	}()
 	before := len(dst)
-	for {
-		batch, rest, err := recordbatch.Next(batches)
+	for len(batches) > 0 {
+		// The header is read once; it is large enough for that to matter.
+		h, err := recordbatch.ParseHeader(batches)
 		if err != nil {
 			return nil, c.batchError(err)
 		}
-		if batch == nil {
-			break
+		batch, rest, err := h.Cut(batches)
+		if err != nil {
+			return nil, c.batchError(err)
 		}
 		if rules.SingleBatch && len(dst) > before {
 			return nil, c.refuse(invalid, "expected one batch, got several")
 		}
-		b, err := c.check(batch)
-		if err != nil {
+		dst = append(dst, Batch{Bytes: batch, Header: h, Records: h.Count})
+		if err := c.check(&dst[len(dst)-1]); err != nil {
 			return nil, err
 		}
-		dst = append(dst, b)
-		c.before += int(b.Records)
+		c.before += int(h.Count)
 		batches = rest
 	}
 	if len(dst) == before {
@@ -87,31 +88,24 @@ type checker struct {
 	before int // records of the batches before this one
 }
 
-func (c *checker) check(batch []byte) (Batch, error) {
-	if err := c.checkSize(len(batch)); err != nil {
-		return Batch{}, err
+// check checks a batch that has its bytes and its header.
+func (c *checker) check(b *Batch) (err error) {
+	if err := c.checkSize(len(b.Bytes)); err != nil {
+		return err
 	}
-	if err := recordbatch.CheckCRC(batch); err != nil {
-		return Batch{}, c.batchError(err)
+	if err := recordbatch.CheckCRC(b.Bytes); err != nil {
+		return c.batchError(err)
 	}
-	h, err := recordbatch.ParseHeader(batch)
-	if err != nil {
-		return Batch{}, c.batchError(err)
+	if err := c.checkHeader(&b.Header); err != nil {
+		return err
 	}
-	if err := c.checkHeader(h); err != nil {
-		return Batch{}, err
+	if err := c.reader.ResetParsed(&b.Header, b.Bytes, recordbatch.Limits{MaxInflate: c.rules.MaxInflate}); err != nil {
+		return c.batchError(err)
 	}
-	if err := c.reader.Reset(batch, recordbatch.Limits{MaxInflate: c.rules.MaxInflate}); err != nil {
-		return Batch{}, c.batchError(err)
-	}
-	b := Batch{Bytes: batch, Header: h, Records: h.Count}
 	if b.MaxTimestamp, b.MaxTimestampOffsetDelta, err = c.checkRecords(); err != nil {
-		return Batch{}, err
+		return err
 	}
-	if err := c.rewrite(&b); err != nil {
-		return Batch{}, err
-	}
-	return b, nil
+	return c.rewrite(b)
 }
 
 func (c *checker) checkSize(size int) error {
@@ -121,7 +115,7 @@ func (c *checker) checkSize(size int) error {
 	return nil
 }
 
-func (c *checker) checkHeader(h recordbatch.Header) error {
+func (c *checker) checkHeader(h *recordbatch.Header) error {
 	a := h.Attributes
 	switch {
 	case h.BaseOffset != 0:
@@ -142,7 +136,7 @@ func (c *checker) checkHeader(h recordbatch.Header) error {
 	return c.checkProducer(h)
 }
 
-func (c *checker) checkProducer(h recordbatch.Header) error {
+func (c *checker) checkProducer(h *recordbatch.Header) error {
 	switch {
 	case h.ProducerID < -1:
 		return c.refuse(invalid, fmt.Sprintf("expected a producer id of at least -1, got %d", h.ProducerID))

@@ -17,6 +17,8 @@ import (
 type Appending struct {
 	p        *Partition
 	proposal replica.Proposal
+	// batches has room for the proposal's, of which most have one.
+	batches [1][]byte
 	// size is how much of the node's memory it holds until it is answered.
 	size int64
 	// result is set, and then done receives, when it is answered.
@@ -26,20 +28,21 @@ type Appending struct {
 }
 
 // Append queues checked batches and returns without waiting. Their bytes are read
-// until the append is done, also after Wait has given up, and never written to. It
-// waits for memory as long as ctx lasts; ErrOverloaded when there is none.
+// until the append is done, also after Wait has given up, and never written to; the
+// list of them is not kept. It waits for memory as long as ctx lasts; ErrOverloaded
+// when there is none.
 func (p *Partition) Append(ctx context.Context, batches [][]byte, ownerEpoch int64) (*Appending, error) {
-	return p.append(ctx, replica.Proposal{Batches: batches, OwnerEpoch: ownerEpoch})
+	return p.append(ctx, batches, ownerEpoch, nil)
 }
 
 // AppendSequenced is Append of batches that a producer has numbered.
 func (p *Partition) AppendSequenced(ctx context.Context, batches [][]byte, by *replica.Sequenced) (*Appending, error) {
-	return p.append(ctx, replica.Proposal{Batches: batches, OwnerEpoch: replica.NoOwner, Producer: by})
+	return p.append(ctx, batches, replica.NoOwner, by)
 }
 
-func (p *Partition) append(ctx context.Context, proposal replica.Proposal) (*Appending, error) {
+func (p *Partition) append(ctx context.Context, batches [][]byte, ownerEpoch int64, by *replica.Sequenced) (*Appending, error) {
 	size := int64(0)
-	for _, batch := range proposal.Batches {
+	for _, batch := range batches {
 		size += int64(len(batch))
 	}
 	if size > p.node.options.MaxAppendBytes {
@@ -50,19 +53,23 @@ func (p *Partition) append(ctx context.Context, proposal replica.Proposal) (*App
 			return nil, fmt.Errorf("%w: %w", ErrOverloaded, err)
 		}
 	}
-	return p.begin(proposal, size), nil
+	a := &Appending{p: p, size: size, proposal: replica.Proposal{OwnerEpoch: ownerEpoch, Producer: by}}
+	a.proposal.Batches = append(a.batches[:0], batches...)
+	a.begin()
+	return a, nil
 }
 
 // command queues a command.
 func (p *Partition) command(command *persistv1.Command) *Appending {
-	return p.begin(replica.Proposal{Command: command, OwnerEpoch: replica.NoOwner}, 0)
+	a := &Appending{p: p, proposal: replica.Proposal{Command: command, OwnerEpoch: replica.NoOwner}}
+	a.begin()
+	return a
 }
 
-func (p *Partition) begin(proposal replica.Proposal, size int64) *Appending {
-	a := &Appending{p: p, proposal: proposal, size: size, done: p.node.signals.Get().(chan struct{})}
+func (a *Appending) begin() {
+	a.done = a.p.node.signals.Get().(chan struct{})
 	a.proposal.Done = a.answer
-	p.propose(&a.proposal, int(size))
-	return a
+	a.p.propose(&a.proposal, int(a.size))
 }
 
 // answer is called by the owner. A second answer would be another append's, whose

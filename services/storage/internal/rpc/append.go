@@ -18,19 +18,42 @@ import (
 // Append implements StorageService.
 func (s *Service) Append(ctx context.Context, request *storagev1.AppendRequest) (*storagev1.AppendResponse, error) {
 	appends := request.GetAppends()
-	response := &storagev1.AppendResponse{
-		Appended: make([]*storagev1.AppendResponse_PartitionAppended, len(appends)),
+	// Most calls are for one partition: it waits on the stack.
+	var one [1]started
+	waiting := one[:]
+	if len(appends) != 1 {
+		waiting = make([]started, len(appends))
 	}
 	// All are queued before any is waited for, so that they are written side by
 	// side.
-	waiting := make([]started, len(appends))
 	for i, a := range appends {
 		s.begin(ctx, request.GetOrigin(), a, &waiting[i])
 	}
+	response := newAppendResponse(len(appends))
 	for i := range waiting {
-		response.Appended[i] = waiting[i].wait(ctx, s.options.Tracer)
+		waiting[i].wait(ctx, s.options.Tracer, response.Appended[i])
 	}
 	return response, nil
+}
+
+// newAppendResponse makes a response with empty answers of n partitions.
+func newAppendResponse(n int) *storagev1.AppendResponse {
+	if n == 1 {
+		all := &struct {
+			response storagev1.AppendResponse
+			list     [1]*storagev1.AppendResponse_PartitionAppended
+			answer   storagev1.AppendResponse_PartitionAppended
+		}{}
+		all.list[0] = &all.answer
+		all.response.Appended = all.list[:]
+		return &all.response
+	}
+	response := &storagev1.AppendResponse{Appended: make([]*storagev1.AppendResponse_PartitionAppended, n)}
+	answers := make([]storagev1.AppendResponse_PartitionAppended, n)
+	for i := range answers {
+		response.Appended[i] = &answers[i]
+	}
+	return response
 }
 
 // started is an append to one partition that has been queued or refused.
@@ -42,9 +65,6 @@ type started struct {
 	appendTime int64
 	// span is nil when nothing is traced.
 	span trace.Span
-	// checked and batches have room for one batch, which most appends have.
-	checked [1]check.Batch
-	batches [1][]byte
 }
 
 func (s *Service) begin(ctx context.Context, origin storagev1.Origin, a *storagev1.AppendRequest_PartitionAppend, w *started) {
@@ -89,14 +109,19 @@ func (s *Service) queue(ctx context.Context, p *node.Partition, origin storagev1
 		return nil, err
 	}
 	now := s.options.Now()
-	checked, err := check.Check(w.checked[:0], a.GetBatches(), s.rules(p.Config(), origin), now)
+	// There is room for one batch, which most appends have.
+	var (
+		oneChecked [1]check.Batch
+		oneBatch   [1][]byte
+	)
+	checked, err := check.Check(oneChecked[:0], a.GetBatches(), s.rules(p.Config(), origin), now)
 	if err != nil {
 		return nil, err
 	}
 	if p.Config().LogAppendTime {
 		w.appendTime = now.UnixMilli()
 	}
-	batches := w.batches[:0]
+	batches := oneBatch[:0]
 	for i := range checked {
 		batches = append(batches, checked[i].Bytes)
 	}
@@ -129,8 +154,9 @@ func (s *Service) rules(config *node.Config, origin storagev1.Origin) check.Rule
 	return rules
 }
 
-func (w *started) wait(ctx context.Context, tracer trace.Tracer) *storagev1.AppendResponse_PartitionAppended {
-	out := &storagev1.AppendResponse_PartitionAppended{LogAppendTimeMs: -1}
+// wait fills the partition's empty answer.
+func (w *started) wait(ctx context.Context, tracer trace.Tracer, out *storagev1.AppendResponse_PartitionAppended) {
+	out.LogAppendTimeMs = -1
 	var result replica.Result
 	if w.err == nil {
 		result, w.err = w.appending.Wait(ctx)
@@ -140,7 +166,7 @@ func (w *started) wait(ctx context.Context, tracer trace.Tracer) *storagev1.Appe
 	}
 	if w.err != nil {
 		out.Error = partitionError(w.err)
-		return out
+		return
 	}
 	out.BaseOffset = result.BaseOffset
 	out.LogStartOffset = result.StartOffset
@@ -148,7 +174,6 @@ func (w *started) wait(ctx context.Context, tracer trace.Tracer) *storagev1.Appe
 	if result.Duplicate {
 		out.Duplicate, out.LogAppendTimeMs = []bool{true}, result.AppendTime
 	}
-	return out
 }
 
 // endSpan tells after the fact which write and sync an append was part of.

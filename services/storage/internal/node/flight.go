@@ -38,15 +38,17 @@ func (p *Partition) ownerFly(sync raftlog.Syncing, u unsynced) (owns bool) {
 		p.node.pool.push(p, false)
 	}
 	lost := p.runSync(sync)
-	p.synced(u.began, u.proposals)
+	p.synced(u.began)
 	p.queue.Lock()
-	defer p.queue.Unlock()
 	p.queue.flying--
 	p.queue.landed = true
 	if lost != nil {
 		p.queue.lost = lost
 	}
-	return p.scheduleLocked()
+	owns, sleeper := p.scheduleLocked(), p.wakeLocked()
+	p.queue.Unlock()
+	sleeper.wake()
+	return owns
 }
 
 // waitsLocked tells whether there is something to do for an owner.

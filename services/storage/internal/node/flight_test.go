@@ -255,3 +255,34 @@ func TestManyCallersWithFlights(t *testing.T) {
 		})
 	}
 }
+
+// Callers who were answered and do not come back are waited for once, and then no
+// more for a while.
+func TestCallersWhoDoNotComeBack(t *testing.T) {
+	f := newFlights(t, 1000)
+	first := f.append("1")
+	f.waitFor(1, 1)
+	appending := []*Appending{first}
+	for i := range 3 * gatherMany {
+		appending = append(appending, f.append(fmt.Sprint(i+2)))
+	}
+	f.release()
+	f.goOn <- nil
+	for i, a := range appending {
+		require.Equal(t, int64(1+i), f.offset(a))
+	}
+	distrust := func() (n int) {
+		require.NoError(t, f.p.await(false, func(*replica.Replica) error {
+			n = f.p.distrust
+			return nil
+		}))
+		return n
+	}
+	require.Eventually(t, func() bool { return distrust() > 0 }, patience, time.Millisecond)
+	before := distrust()
+	for range 5 {
+		_, err := appendTo(f.p, batchOf(t, "x"))
+		require.NoError(t, err)
+	}
+	require.LessOrEqual(t, distrust(), before)
+}

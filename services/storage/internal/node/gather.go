@@ -9,14 +9,18 @@ const (
 	// gatherLooks is how often the owner looks for more while none comes: some
 	// microseconds, about what a caller in this process takes to come back. Another
 	// core may be at it; a single yield gives the owner back at once where that core
-	// has nothing else to do. With 8 callers 7.7 share a sync instead of 5.6, a third
-	// more appends. (To sleep until they are there instead is worse: 64 callers take
-	// as long, and partitions that share two cores twice as long.)
+	// has nothing else to do.
 	gatherLooks = 64
-	// gatherPart is what part of those that would fly is written while others are
-	// still awaited. A sync is for all, and who wrote before the last came is ready
-	// for it sooner.
-	gatherPart = 6
+	// gatherMany is from how many awaited callers on the owner sleeps until they are
+	// there, or some of them, instead of looking: the core that he looks from would
+	// run them. Fewer are there sooner than he is awake.
+	gatherMany = 16
+	// gatherParts is in how many parts many callers are written. A sync is for all,
+	// and who writes before the last has come is ready for it sooner.
+	gatherParts = 4
+	// gatherTrust is how many groups the owner does without sleep after one whose
+	// callers did not come.
+	gatherTrust = 64
 )
 
 // unsynced is what the owner has written, and whose sync nobody runs.
@@ -44,8 +48,8 @@ func (p *Partition) answered(n int) {
 	p.queue.expected = max(p.queue.expected, p.unsynced.proposals+p.queue.len()) + n
 }
 
-// synced notes how long it took to write and sync so many proposals.
-func (p *Partition) synced(began time.Time, n int) {
+// synced notes how long it took to write and sync a group.
+func (p *Partition) synced(began time.Time) {
 	p.queue.Lock()
 	defer p.queue.Unlock()
 	p.queue.patience = time.Since(began)
@@ -72,14 +76,30 @@ func (p *Partition) ownerGather() (enough bool) {
 		if flying == 0 && expected >= 2*p.node.options.FlyFrom {
 			target /= 2
 		}
+		part := max(gatherMany, target/gatherParts)
+		missing := target - waiting - p.unsynced.proposals
 		switch {
 		case interrupted:
 			return false
-		case waiting+p.unsynced.proposals >= target:
+		case missing <= 0:
 			p.ownerExpects(expected - waiting - p.unsynced.proposals)
 			return true
-		case waiting >= max(1, p.node.options.FlyFrom/gatherPart) && flying < maxFlying:
+		case waiting >= part && flying < maxFlying:
 			return false
+		}
+		if began.IsZero() {
+			if began = p.unsynced.began; began.IsZero() {
+				began = time.Now()
+			}
+		} else if time.Since(began) > patience {
+			p.ownerExpects(0)
+			return true
+		}
+		if missing >= gatherMany && p.distrust == 0 {
+			if !p.ownerSleep(min(part, waiting+missing), patience) {
+				p.distrust = gatherTrust
+			}
+			continue
 		}
 		looks := gatherLooks
 		if expected == 1 {
@@ -89,14 +109,7 @@ func (p *Partition) ownerGather() (enough bool) {
 			before, idle = waiting, 0
 		} else if idle++; idle >= looks {
 			p.ownerExpects(0)
-			return true
-		}
-		if began.IsZero() {
-			if began = p.unsynced.began; began.IsZero() {
-				began = time.Now()
-			}
-		} else if time.Since(began) > patience {
-			p.ownerExpects(0)
+			p.distrust = max(0, p.distrust-1)
 			return true
 		}
 		runtime.Gosched()
@@ -109,4 +122,62 @@ func (p *Partition) ownerExpects(n int) {
 	p.queue.Lock()
 	defer p.queue.Unlock()
 	p.queue.expected = max(0, n)
+}
+
+// sleeper wakes an owner that waits for callers.
+type sleeper struct {
+	woken chan struct{} // capacity 1
+	timer *time.Timer
+}
+
+func newSleeper() any {
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	return &sleeper{make(chan struct{}, 1), timer}
+}
+
+// ownerSleep returns when so many proposals wait, or there is something else to do,
+// and false when neither has come to be for some time.
+func (p *Partition) ownerSleep(until int, patience time.Duration) bool {
+	s := p.node.sleepers.Get().(*sleeper)
+	defer p.node.sleepers.Put(s)
+	p.queue.Lock()
+	if p.queue.len() >= until || len(p.queue.tasks) > 0 || p.queue.landed {
+		p.queue.Unlock()
+		return true
+	}
+	p.queue.sleeper, p.queue.wakeAt = s, until
+	p.queue.Unlock()
+	s.timer.Reset(patience)
+	defer s.timer.Stop()
+	select {
+	case <-s.woken:
+		return true
+	case <-s.timer.C:
+	}
+	p.queue.Lock()
+	late := p.queue.sleeper != s
+	p.queue.sleeper = nil
+	p.queue.Unlock()
+	if late {
+		<-s.woken
+	}
+	return late
+}
+
+// wakeLocked returns who is to be woken by the caller, once it has unlocked; nil for
+// nobody.
+func (p *Partition) wakeLocked() *sleeper {
+	s := p.queue.sleeper
+	if s == nil || p.queue.len() < p.queue.wakeAt && len(p.queue.tasks) == 0 && !p.queue.landed {
+		return nil
+	}
+	p.queue.sleeper = nil
+	return s
+}
+
+func (s *sleeper) wake() {
+	if s != nil {
+		s.woken <- struct{}{}
+	}
 }

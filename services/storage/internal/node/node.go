@@ -86,7 +86,9 @@ type Node struct {
 	// the node's own, since one that was made in a test's bubble of time is of no
 	// use outside of it.
 	signals sync.Pool
-	upkeep  *upkeep
+	// sleepers are nobody's, and the node's own as well.
+	sleepers sync.Pool
+	upkeep   *upkeep
 	// cold is cold storage, nil when there is none.
 	cold *coldStorage
 	// chores are short background jobs: zeros written ahead, folders deleted.
@@ -113,14 +115,15 @@ func Open(options Options) (_ *Node, err error) {
 		options.FlyFrom = defaultFlyFrom
 	}
 	n := &Node{
-		options: options,
-		files:   raftlog.NewFileCache(options.MaxReadHandles),
-		pool:    newPool(options.Workers),
-		awake:   newAwakeSet(options.MaxAwake, options.IdleAfter, options.Now),
-		memory:  semaphore.NewWeighted(options.MaxAppendBytes),
-		upkeep:  newUpkeep(),
-		signals: sync.Pool{New: func() any { return make(chan struct{}, 1) }},
-		cold:    newColdStorage(options.Cold),
+		options:  options,
+		files:    raftlog.NewFileCache(options.MaxReadHandles),
+		pool:     newPool(options.Workers),
+		awake:    newAwakeSet(options.MaxAwake, options.IdleAfter, options.Now),
+		memory:   semaphore.NewWeighted(options.MaxAppendBytes),
+		upkeep:   newUpkeep(),
+		sleepers: sync.Pool{New: newSleeper},
+		signals:  sync.Pool{New: func() any { return make(chan struct{}, 1) }},
+		cold:     newColdStorage(options.Cold),
 	}
 	n.deleting = map[uuid.UUID]<-chan struct{}{}
 	n.mu.topics = map[uuid.UUID]*topic{}

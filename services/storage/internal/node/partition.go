@@ -43,6 +43,10 @@ type Partition struct {
 		// ownerGather.
 		expected int
 		patience time.Duration
+		// sleeper is an owner that waits for the queue to have wakeAt proposals, or for
+		// anything else to do; nil when there is none.
+		sleeper *sleeper
+		wakeAt  int
 		// gone answers everything that comes, once the partition is removed or
 		// the node stops.
 		gone error
@@ -69,8 +73,10 @@ type Partition struct {
 	counts counts
 	// reported is the leadership that was last reported. For the owner.
 	reported report
-	// unsynced is for the owner, who leaves none behind.
+	// unsynced is for the owner, who leaves none behind; so is distrust, for how many
+	// groups he does not wait asleep.
 	unsynced unsynced
+	distrust int
 }
 
 // task is work for the owner. err is why the replica could not be opened.
@@ -117,8 +123,9 @@ func (p *Partition) propose(proposal *replica.Proposal, size int) {
 		p.queue.group = groups.Get().(*group)
 	}
 	p.queue.add(proposal, size)
-	push := p.scheduleLocked()
+	push, sleeper := p.scheduleLocked(), p.wakeLocked()
 	p.queue.Unlock()
+	sleeper.wake()
 	if push {
 		p.node.pool.push(p, false)
 	}
@@ -133,8 +140,9 @@ func (p *Partition) do(t task, urgent bool) {
 		return
 	}
 	p.queue.tasks = append(p.queue.tasks, t)
-	push := p.scheduleLocked()
+	push, sleeper := p.scheduleLocked(), p.wakeLocked()
 	p.queue.Unlock()
+	sleeper.wake()
 	if push {
 		p.node.pool.push(p, urgent)
 	}
@@ -204,8 +212,9 @@ func (p *Partition) end(err error, closing func(*replica.Replica)) <-chan struct
 		return done
 	}
 	p.queue.tasks = append(p.queue.tasks, task{run: finish})
-	push := p.scheduleLocked()
+	push, sleeper := p.scheduleLocked(), p.wakeLocked()
 	p.queue.Unlock()
+	sleeper.wake()
 	if push {
 		p.node.pool.push(p, false)
 	}

@@ -103,7 +103,7 @@ func (p *Partition) ownerAppend(g *group, last bool) {
 	}
 	p.answered(before + g.len() - r.Waiting())
 	if alone {
-		p.synced(began, g.len())
+		p.synced(began)
 	}
 }
 
@@ -126,7 +126,7 @@ func (p *Partition) ownerSync() (owns bool) {
 	default:
 		p.ownerLand(r, nil) // something else has synced it
 	}
-	p.synced(u.began, u.proposals)
+	p.synced(u.began)
 	p.ownerAfter()
 	return true
 }

@@ -1,6 +1,7 @@
 package raftlog_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -125,4 +126,36 @@ func TestSyncingBesideWrites(t *testing.T) {
 	require.Equal(t, log.NextOffset()-1, next(disk.Crash(nil)))
 	require.NoError(t, last.Run())
 	require.Equal(t, log.NextOffset(), next(disk.Crash(nil)))
+}
+
+// A log that fails at something else while a sync of it fails elsewhere says so when
+// it is closed: who opens it anew must know.
+func TestCloseTellsOfASyncThatFailed(t *testing.T) {
+	broken, full := errors.New("broken"), errors.New("full")
+	var failing bool
+	fs := faultfs.New(memfs.New(), func(op faultfs.Op, _ string) error {
+		switch {
+		case failing && op == faultfs.Datasync:
+			return broken
+		case failing && op == faultfs.WritevAt:
+			return full
+		}
+		return nil
+	})
+	log, err := raftlog.Create(raftlog.Options{FS: fs, Dir: "p", Files: raftlog.NewFileCache(4)}, raftlog.Bootstrap{ConfState: confState(1)})
+	require.NoError(t, err)
+	require.NoError(t, log.Write(raftlog.Write{Entries: one(other(2, 2, 0, nil)), Payloads: [][]byte{nil}}))
+	write := func(offset int64) error {
+		b := batch(t, offset, 2, []byte("x"), 1)
+		return log.Write(raftlog.Write{Entries: one(entryOf(uint64(3+offset), 2, b)), Payloads: [][]byte{b}, MayDefer: true})
+	}
+	require.NoError(t, write(0))
+	sync, due := log.Syncing()
+	require.True(t, due)
+	failing = true
+	require.ErrorIs(t, sync.Run(), broken)
+	err = write(1)
+	require.ErrorIs(t, err, full)
+	require.NotErrorIs(t, err, raftlog.ErrSyncFailed)
+	require.ErrorIs(t, log.Close(nil), raftlog.ErrSyncFailed)
 }

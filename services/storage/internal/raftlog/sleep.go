@@ -1,6 +1,8 @@
 package raftlog
 
 import (
+	"errors"
+
 	"github.com/sluiceio/sluice/services/storage/internal/journal"
 )
 
@@ -63,7 +65,13 @@ func (l *Log) Close(p *Point) error {
 		err = l.Sleep(*p)
 	}
 	l.closed.Store(true)
-	if failed := l.closeWriter(); err == nil {
+	failed := l.closeWriter()
+	// A sync that failed elsewhere and was not told of yet is worse than what else has
+	// failed: what the file holds is not known.
+	if known := l.failed.Load(); known != nil && errors.Is(*known, ErrSyncFailed) {
+		failed = nil
+	}
+	if err == nil {
 		err = l.fail(failed)
 	}
 	l.closeFiles()

@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"sync"
@@ -61,12 +62,17 @@ func (s *syncs) fail(err error) error {
 	return err
 }
 
-// close closes the file once no sync runs. None begins after it.
+// close closes the file once no sync runs. None begins after it. It returns the
+// error of one that has failed, which its owner may not have seen.
 func (s *syncs) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var failed error
+	if known := s.failed.Load(); known != nil {
+		failed = *known
+	}
 	_ = s.fail(fs.ErrClosed)
-	return closing(s.f)
+	return errors.Join(failed, closing(s.f))
 }
 
 // Syncing is the sync of all that a Writer had appended when it was made. It may

@@ -113,6 +113,7 @@ func TestSyncingFailsForGood(t *testing.T) {
 	require.ErrorIs(t, w.Sync(), broken)
 	require.NoError(t, before.Run(), "that was durable before")
 	require.Equal(t, int64(10), w.Synced())
+	require.ErrorIs(t, w.Close(), broken, "for an owner who was told nothing yet")
 }
 
 // Close waits for a sync that runs, and one that comes later does not touch the

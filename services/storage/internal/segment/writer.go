@@ -139,7 +139,8 @@ func (w *Writer) stopAhead() {
 	}
 }
 
-// Close closes the file. It syncs nothing, and waits for a sync that runs.
+// Close closes the file. It syncs nothing, waits for a sync that runs, and returns the
+// error of one that has failed.
 func (w *Writer) Close() error {
 	w.stopAhead()
 	return w.syncs.close()

@@ -105,6 +105,8 @@ func TestDamage(t *testing.T) {
 	d, err := second.storage.Describe(t.Context(), &storagev1.DescribeRequest{Partitions: []*storagev1.Partition{after.partition(0)}})
 	require.NoError(t, err)
 	require.Equal(t, "damaged", d.GetDescriptions()[0].GetRole())
+	require.Equal(t, 1.0, second.gauge("sluice_storage_failed_partitions", "damaged"))
+	require.Zero(t, second.gauge("sluice_storage_failed_partitions", "failed"))
 	requireCode(t, storagev1.ErrorCode_ERROR_CODE_DAMAGED, d.GetDescriptions()[0].GetError())
 
 	for reported := false; !reported; {
@@ -134,11 +136,21 @@ func TestDiskThatIsFullForAWhile(t *testing.T) {
 	orders.written(0, "a")
 	full.Store(true)
 	requireCode(t, storagev1.ErrorCode_ERROR_CODE_UNKNOWN_OUTCOME, orders.appendOne(0, batchOf(t, "b")).GetError())
-	requireCode(t, storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED, orders.appendOne(0, batchOf(t, "c")).GetError())
-	requireCode(t, storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED, s.fetchOne(orders.from(0, 0)).GetError())
+	refused := orders.appendOne(0, batchOf(t, "c")).GetError()
+	requireCode(t, storagev1.ErrorCode_ERROR_CODE_NO_SPACE, refused)
+	require.Equal(t, "no space left on the disk of node n1", refused.GetMessage())
+	require.Equal(t, map[int64]string{0: "a"}, valuesOf(t, s.fetchOne(orders.from(0, 0)).GetBatches()), "it is read on")
+	d := s.describe(orders.partition(0))
+	require.Nil(t, d.GetError())
+	require.Equal(t, int64(1), d.GetHighWatermark())
+	requireCode(t, storagev1.ErrorCode_ERROR_CODE_NO_SPACE, d.GetRefusesAppends())
+	require.Equal(t, 1.0, s.gauge("sluice_storage_failed_partitions", "no_space"))
+	require.Nil(t, s.describe(orders.partition(1)).GetRefusesAppends())
 	orders.written(1, "x")
 	full.Store(false)
 	require.Eventually(t, func() bool { return orders.appendOne(0, batchOf(t, "d")).GetError() == nil }, patience, 10*time.Millisecond)
+	require.Nil(t, s.describe(orders.partition(0)).GetRefusesAppends())
+	require.Zero(t, s.gauge("sluice_storage_failed_partitions", "no_space"))
 	require.Equal(t, map[int64]string{0: "a", 1: "d"}, valuesOf(t, s.fetchOne(orders.from(0, 0)).GetBatches()))
 }
 

@@ -144,13 +144,17 @@ func TestFullDiskRecoversByItself(t *testing.T) {
 	f.fault.next(1_000_000)
 	require.ErrorIs(t, f.write(), replica.ErrUnknownOutcome)
 	f.untouched()
-	require.ErrorIs(t, f.write(), ErrDisk, "not before its pause")
-	_, err := f.partition(f.topic, 0).Fetch(t.Context(), Fetch{Epoch: NoEpoch, LastEpoch: NoEpoch})
-	require.ErrorIs(t, err, ErrDisk)
+	for range 3 {
+		require.ErrorIs(t, f.write(), ErrNoSpace, "not before its pause")
+		require.Equal(t, f.acked, values(t, f.partition(f.topic, 0)), "it is read all the same")
+	}
+	tries := len(f.fault.happened())
 
 	f.clock.advance(reopenPause)
-	err = f.write()
+	err := f.write()
 	require.Error(t, err, "the disk is full still")
+	require.Greater(t, len(f.fault.happened()), tries)
+	require.Equal(t, f.acked, values(t, f.partition(f.topic, 0)))
 	f.untouched()
 
 	f.fault.next(0)

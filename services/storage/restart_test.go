@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	storagev1 "github.com/sluiceio/sluice/gen/go/sluice/storage/v1"
+	"github.com/sluiceio/sluice/services/kit/topicconfig"
 	"github.com/sluiceio/sluice/services/kit/vfs"
 	"github.com/sluiceio/sluice/services/kit/vfs/faultfs"
 	"github.com/sluiceio/sluice/services/kit/vfs/memfs"
@@ -166,4 +167,14 @@ func TestConfigFaultsAreReportedTogether(t *testing.T) {
 	}
 	_, err = storage.New(cfg, storage.Deps{})
 	require.Error(t, err)
+}
+
+// What a topic gets that does not set a config stands in one table, also where it is
+// an option of the node.
+func TestDefaultsAreThoseOfTheTable(t *testing.T) {
+	cfg := defaults("data")
+	require.Equal(t, topicconfig.Int(nil, "segment.bytes"), cfg.SegmentBytes)
+	require.Equal(t, topicconfig.Int(nil, "max.message.bytes"), int64(cfg.MaxMessageBytes))
+	require.Equal(t, topicconfig.Int(nil, "local.retention.ms"), cfg.ColdLocalRetentionMs)
+	require.Equal(t, topicconfig.Int(nil, "local.retention.bytes"), cfg.ColdLocalRetentionBytes)
 }

@@ -50,7 +50,8 @@ func newDirectRig(t *testing.T, trusted string, flags ...string) *rig {
 	require.NoError(t, os.WriteFile(secret, []byte(s3peer.SecretKey+"\n"), 0o600))
 	r.prepare(t, r.bucket.URL(), append([]string{
 		"--cold-storage-access-key", s3peer.AccessKey, "--cold-storage-secret-key-file", secret, "--cold-storage-region", "us-east-1",
-	}, flags...), trusted+"="+r.bucket.Certificate())
+		// Whatever this machine trusts otherwise.
+	}, flags...), "AWS_CA_BUNDLE=", trusted+"="+r.bucket.Certificate())
 	return r
 }
 

@@ -106,7 +106,7 @@ func TestDamage(t *testing.T) {
 	d, err := second.storage.Describe(t.Context(), &storagev1.DescribeRequest{Partitions: []*storagev1.Partition{after.partition(0)}})
 	require.NoError(t, err)
 	require.Equal(t, "damaged", d.GetDescriptions()[0].GetRole())
-	require.Equal(t, 1.0, second.gauge("sluice_storage_failed_partitions", "damaged"))
+	require.EqualValues(t, 1, second.gauge("sluice_storage_failed_partitions", "damaged"))
 	require.Zero(t, second.gauge("sluice_storage_failed_partitions", "failed"))
 	requireCode(t, storagev1.ErrorCode_ERROR_CODE_DAMAGED, d.GetDescriptions()[0].GetError())
 
@@ -145,7 +145,7 @@ func TestDiskThatIsFullForAWhile(t *testing.T) {
 	require.Nil(t, d.GetError())
 	require.Equal(t, int64(1), d.GetHighWatermark())
 	requireCode(t, storagev1.ErrorCode_ERROR_CODE_NO_SPACE, d.GetRefusesAppends())
-	require.Equal(t, 1.0, s.gauge("sluice_storage_failed_partitions", "no_space"))
+	require.EqualValues(t, 1, s.gauge("sluice_storage_failed_partitions", "no_space"))
 	require.Nil(t, s.describe(orders.partition(1)).GetRefusesAppends())
 	orders.written(1, "x")
 	full.Store(false)

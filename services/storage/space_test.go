@@ -31,8 +31,8 @@ func (s *suite) describe(partition *storagev1.Partition) *storagev1.DescribeResp
 	return response.GetDescriptions()[0]
 }
 
-// gauge is the value of a series with these values of its labels.
-func (s *suite) gauge(name string, labels ...string) float64 {
+// gauge is the whole number that a series with these values of its labels has.
+func (s *suite) gauge(name string, labels ...string) int64 {
 	s.t.Helper()
 	families, err := s.series.Gather()
 	require.NoError(s.t, err)
@@ -43,7 +43,7 @@ func (s *suite) gauge(name string, labels ...string) float64 {
 				has = append(has, label.GetValue())
 			}
 			if family.GetName() == name && fmt.Sprint(has) == fmt.Sprint(labels) {
-				return metric.GetGauge().GetValue()
+				return int64(metric.GetGauge().GetValue())
 			}
 		}
 	}
@@ -95,8 +95,8 @@ func TestAppendsAreRefusedBeforeTheDiskIsFull(t *testing.T) {
 			require.Nil(t, s.append(storagev1.Origin_ORIGIN_COORDINATOR, commit).GetError(), "groups commit what they have read")
 			require.Nil(t, s.describe(shard.partition(0)).GetRefusesAppends())
 			require.Nil(t, s.advance(orders.partition(0), 1).GetError(), "room can be made")
-			require.Equal(t, 4999.0, s.gauge("sluice_storage_disk_free_bytes"))
-			require.Equal(t, float64(1<<20), s.gauge("sluice_storage_disk_size_bytes"))
+			require.EqualValues(t, 4999, s.gauge("sluice_storage_disk_free_bytes"))
+			require.EqualValues(t, 1<<20, s.gauge("sluice_storage_disk_size_bytes"))
 
 			free.Store(5000)
 			require.Eventually(t, func() bool { return orders.appendOne(0, batchOf(t, "c")).GetError() == nil }, patience, time.Millisecond)

@@ -11,7 +11,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
-	"log"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -78,7 +78,7 @@ func newTLSFake(t *testing.T) (f *fake, authority string) {
 	f = &fake{}
 	f.mu.objects, f.mu.uploads = map[string]object{}, map[string]*upload{}
 	server := httptest.NewUnstartedServer(f)
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients that do not trust it
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // of clients that do not trust it
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	f.url = server.URL

@@ -35,11 +35,14 @@ var diskFaults = []struct {
 	{syscall.EDQUOT, ErrQuota, "the quota on the disk of node %s is used up"},
 	{syscall.EROFS, ErrReadOnly, "the disk of node %s is read-only"},
 	{syscall.EIO, ErrIO, "the disk of node %s reported an I/O error"},
-	{errPanic, ErrDisk, "a fault of the server on node %s; the partition is opened anew in a moment"},
 }
 
-// otherFault is what callers are told of all else.
-const otherFault = "the disk of node %s failed"
+// What callers are told of all else.
+const (
+	toldDamage = "the replica on node %s is damaged"
+	toldPanic  = "a fault of the server on node %s; the partition is opened anew in a moment"
+	toldOther  = "the disk of node %s failed"
+)
 
 // diskFailure gives what a log returned its kind.
 func diskFailure(err error) error {
@@ -75,15 +78,20 @@ func (e *FailureError) Unwrap() error { return e.Err }
 
 // Told is what callers may know of it: whose fault it is, and no file.
 func (e *FailureError) Told() string {
-	if errors.Is(e.Err, ErrDamaged) {
-		return fmt.Sprintf("the replica on node %s is damaged", e.Node)
+	return fmt.Sprintf(e.told(), e.Node)
+}
+
+func (e *FailureError) told() string {
+	switch {
+	case errors.Is(e.Err, ErrDamaged):
+		return toldDamage
+	case errors.Is(e.Err, errPanic):
+		return toldPanic
 	}
-	told := otherFault
 	for _, kind := range diskFaults {
-		if errors.Is(e.Err, kind.cause) || kind.fault != ErrDisk && errors.Is(e.Err, kind.fault) {
-			told = kind.told
-			break
+		if errors.Is(e.Err, kind.fault) {
+			return kind.told
 		}
 	}
-	return fmt.Sprintf(told, e.Node)
+	return toldOther
 }

@@ -17,6 +17,7 @@ import (
 	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
 	"github.com/sluiceio/sluice/services/kit/vfs/faultfs"
 	"github.com/sluiceio/sluice/services/kit/vfs/memfs"
+	"github.com/sluiceio/sluice/services/storage/internal/raftlog"
 	"github.com/sluiceio/sluice/services/storage/internal/replica"
 )
 
@@ -273,5 +274,23 @@ func TestPlacementOnAFailingDisk(t *testing.T) {
 			_, err := again.Partition(replica.Key{Topic: gone})
 			require.ErrorIs(t, err, ErrUnknownPartition)
 		})
+	}
+}
+
+// A partition that met a bug does not blame its disk.
+func TestWhatCallersAreTold(t *testing.T) {
+	for told, err := range map[string]error{
+		"the replica on node n1 is damaged":                                          raftlog.ErrDamaged,
+		"no space left on the disk of node n1":                                       syscall.ENOSPC,
+		"the quota on the disk of node n1 is used up":                                syscall.EDQUOT,
+		"the disk of node n1 is read-only":                                           syscall.EROFS,
+		"the disk of node n1 reported an I/O error":                                  syscall.EIO,
+		"the disk of node n1 failed":                                                 syscall.EBADF,
+		"a fault of the server on node n1; the partition is opened anew in a moment": errPanic,
+	} {
+		failure := &FailureError{Node: "n1", Err: diskFailure(fmt.Errorf("write /data/0.log: %w", err))}
+		require.Equal(t, told, failure.Told())
+		require.ErrorIs(t, failure, err)
+		require.ErrorContains(t, failure, "/data/0.log", "the log has it")
 	}
 }

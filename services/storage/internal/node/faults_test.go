@@ -168,6 +168,33 @@ func TestFullDiskRecoversByItself(t *testing.T) {
 	require.Equal(t, f.acked, values(t, f.reopened().partition(f.topic, 0)))
 }
 
+// What makes room goes on while there is none for appends: it writes little, and
+// shares no write with them.
+func TestRetentionMakesRoomOnAFullDisk(t *testing.T) {
+	f := newFaulty(t, func(op faultfs.Op) bool { return op == faultfs.WritevAt }, syscall.ENOSPC)
+	for range 50 {
+		require.NoError(t, f.write())
+	}
+	require.NoError(t, f.Place([]*persistv1.CatalogTopic{placement(f.topic, 2, map[string]string{"retention.bytes": "1"}, 2)}))
+	f.fault.next(1_000_000)
+	require.ErrorIs(t, f.write(), replica.ErrUnknownOutcome)
+	require.ErrorIs(t, f.write(), ErrNoSpace)
+
+	failures, err := f.RunPass(t.Context(), Retention, true)
+	require.NoError(t, err)
+	require.Empty(t, failures)
+	d, err := f.partition(f.topic, 0).Describe(t.Context())
+	require.NoError(t, err)
+	require.Greater(t, d.View.State.StartOffset, int64(20))
+	require.LessOrEqual(t, d.Segments, 2)
+	require.ErrorIs(t, f.write(), ErrNoSpace, "not before its pause")
+
+	f.fault.next(0)
+	f.clock.advance(reopenPause)
+	require.NoError(t, f.write())
+	require.Equal(t, f.acked[d.View.State.StartOffset:], values(t, f.partition(f.topic, 0)))
+}
+
 func TestFailedSyncIsFinal(t *testing.T) {
 	f := newFaulty(t, isSync, syscall.EIO)
 	for range 5 {

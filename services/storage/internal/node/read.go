@@ -29,7 +29,7 @@ const NoEpoch int32 = -1
 // empty log.
 func (p *Partition) view(ctx context.Context) (*replica.View, *raftlog.Log, error) {
 	r := p.open.Load()
-	if f := p.failure.Load(); r == nil && f != nil && f.paused(p.node.options.Now()) {
+	if f := p.failure.Load(); f != nil && (r == nil || f.retry.IsZero()) && f.paused(p.node.options.Now()) {
 		return nil, nil, f.err
 	}
 	if r == nil {

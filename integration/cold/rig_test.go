@@ -42,14 +42,16 @@ func newRig(t *testing.T, flags ...string) *rig {
 	return r
 }
 
-// newDirectRig has no proxy, and talks TLS.
-func newDirectRig(t *testing.T, flags ...string) *rig {
+// newDirectRig has no proxy, and talks TLS with a server whose authority a variable
+// of the environment names.
+func newDirectRig(t *testing.T, trusted string, flags ...string) *rig {
 	r := &rig{bucket: s3peer.RequireTLS(t)}
 	secret := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(secret, []byte(s3peer.SecretKey+"\n"), 0o600))
 	r.prepare(t, r.bucket.URL(), append([]string{
 		"--cold-storage-access-key", s3peer.AccessKey, "--cold-storage-secret-key-file", secret, "--cold-storage-region", "us-east-1",
-	}, flags...), "SSL_CERT_FILE="+r.bucket.Certificate())
+		// Whatever this machine trusts otherwise.
+	}, flags...), "AWS_CA_BUNDLE=", trusted+"="+r.bucket.Certificate())
 	return r
 }
 

@@ -17,7 +17,8 @@ import (
 
 func TestSegmentsGoToTheBucketAndComeBack(t *testing.T) {
 	t.Run("keys from the environment", func(t *testing.T) { thereAndBack(t, newRig(t)) })
-	t.Run("keys from flags, over TLS", func(t *testing.T) { thereAndBack(t, newDirectRig(t)) })
+	t.Run("keys from flags, over TLS", func(t *testing.T) { thereAndBack(t, newDirectRig(t, "SSL_CERT_FILE")) })
+	t.Run("over TLS, trusted as Amazon's tools are told to", func(t *testing.T) { thereAndBack(t, newDirectRig(t, "AWS_CA_BUNDLE")) })
 }
 
 func thereAndBack(t *testing.T, r *rig) {

@@ -44,9 +44,12 @@ type Config struct {
 	// MaxMembers limits the members of one group. Each join shares out all of the
 	// group's partitions anew.
 	MaxMembers int
-	// MaxGroups limits the groups of one shard, which are in memory. A group stays
-	// for good: it has an owner.
+	// MaxGroups limits the groups of one shard, which are in memory.
 	MaxGroups int
+	// GroupIdleTimeout is how long a group stays that has neither members nor
+	// committed offsets; 0 is until somebody deletes it. Until then its name is its
+	// owner's. Committed offsets never expire.
+	GroupIdleTimeout time.Duration
 }
 
 // RegisterFlags adds the configuration to a flag set and sets the defaults.
@@ -62,6 +65,7 @@ func (c *Config) RegisterFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.ExpireInterval, "coord-expire-interval", time.Second, "how often members that missed their heartbeats are looked for")
 	fs.IntVar(&c.MaxMembers, "coord-max-members", 5000, "members that one group may have")
 	fs.IntVar(&c.MaxGroups, "coord-max-groups", 50_000, "groups that one shard may have")
+	fs.DurationVar(&c.GroupIdleTimeout, "coord-group-idle-timeout", 7*24*time.Hour, "how long a group stays without members and committed offsets; 0: until it is deleted")
 }
 
 // maxBatchBytes keeps two requests' records, which may share a batch, below
@@ -88,5 +92,6 @@ func (c *Config) Validate() error {
 	check(c.ExpireInterval > 0, "--coord-expire-interval must be more than 0, got %s", c.ExpireInterval)
 	check(c.MaxMembers >= 1, "--coord-max-members must be at least 1, got %d", c.MaxMembers)
 	check(c.MaxGroups >= 1, "--coord-max-groups must be at least 1, got %d", c.MaxGroups)
+	check(c.GroupIdleTimeout >= 0, "--coord-group-idle-timeout must be 0 or more, got %s", c.GroupIdleTimeout)
 	return errors.Join(faults...)
 }

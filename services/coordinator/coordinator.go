@@ -140,14 +140,18 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		ExpireInterval: cfg.ExpireInterval,
 		MaxMembers:     cfg.MaxMembers,
 		MaxGroups:      cfg.MaxGroups,
+		IdleTimeout:    cfg.GroupIdleTimeout,
 		Evicted: func(group string, members int) {
 			evictions.Add(float64(members))
 			log.Info("members of a group were not heard of and are removed", "group", group, "members", members)
 		},
+		Expired: func(group string) {
+			log.Info("a group without members and committed offsets was idle for long and is removed", "group", group)
+		},
 	}
 	fresh := func(int32) *state.State {
 		now := time.Now()
-		return &state.State{Groups: group.NewState(limits, v, now), Offsets: offsets.NewState(), Producers: producers.NewState(now)}
+		return state.New(group.NewState(limits, v, now), offsets.NewState(), producers.NewState(now))
 	}
 	runtime := shard.New(shard.Config{
 		MaxQueued:     cfg.ShardMaxQueued,

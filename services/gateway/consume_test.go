@@ -194,7 +194,7 @@ func TestConsumeFindsTheLeader(t *testing.T) {
 
 	s.SetDown("a", true)
 	s.steps(t, consume("partition=0&offset=0", 503, `{"error":"partition 0 of topic \"t\" has no leader just now, try again"}`),
-		step{"GET", "/topics/t", "", 503, `{"error":"partition 0 of topic \"t\" has no leader just now, try again"}`})
+		step{"POST", "/admin/reset-offsets", `{"topic":"t"}`, 503, `{"error":"partition 0 of topic \"t\" has no leader just now, try again"}`})
 }
 
 // Records before a fault are served; the next read gets the fault.

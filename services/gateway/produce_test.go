@@ -227,6 +227,7 @@ func TestProduceRetriesOnlyWhatWasNotWritten(t *testing.T) {
 			storagev1.ErrorCode_ERROR_CODE_INVALID_RECORD:   answerOf(400, `{"error":"invalid record, partition 0 of topic \"t\": because"}`),
 			storagev1.ErrorCode_ERROR_CODE_DAMAGED:          answerOf(503, `{"error":"damaged, partition 0 of topic \"t\": because"}`),
 			storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED:   answerOf(503, `{"error":"storage failed, partition 0 of topic \"t\": because"}`),
+			storagev1.ErrorCode_ERROR_CODE_NO_SPACE:         answerOf(503, `{"error":"because, partition 0 of topic \"t\""}`),
 			storagev1.ErrorCode_ERROR_CODE_OVERLOADED:       answerOf(503, `{"error":"overloaded, partition 0 of topic \"t\": because"}`),
 			storagev1.ErrorCode_ERROR_CODE_UNSUPPORTED:      answerOf(501, `{"error":"unsupported, partition 0 of topic \"t\": because"}`),
 			storagev1.ErrorCode_ERROR_CODE_CORRUPT_MESSAGE:  answerOf(500, `{"error":"internal error (id ID)"}`),
@@ -238,6 +239,8 @@ func TestProduceRetriesOnlyWhatWasNotWritten(t *testing.T) {
 			require.Len(t, s.Storage["a"].Appends(), before+1, code)
 		}
 		s.Storage["a"].Refuse(0, refusal(storagev1.ErrorCode_ERROR_CODE_OVERLOADED, ""))
+		require.Equal(t, "1", s.do(t, "POST", "/topics/t/produce", `{"records":[{"value":"x","partition":0}]}`).header.Get("Retry-After"))
+		s.Storage["a"].Refuse(0, refusal(storagev1.ErrorCode_ERROR_CODE_NO_SPACE, ""))
 		require.Equal(t, "1", s.do(t, "POST", "/topics/t/produce", `{"records":[{"value":"x","partition":0}]}`).header.Get("Retry-After"))
 		require.Contains(t, s.log.String(), "ERROR_CODE_FENCED_OWNER")
 	})

@@ -49,6 +49,12 @@ type Config struct {
 	// over all partitions. An append waits for room.
 	MaxAppendBytes int64
 
+	// MinFreeBytes is kept free on the disk: while there is less, clients' appends
+	// are refused, and what is there is served. 0 keeps nothing; then the disk runs
+	// full, and with it what is needed to make room again, and etcd if it has its
+	// files there.
+	MinFreeBytes int64
+
 	// MaxProducers bounds the idempotent producers that a partition remembers;
 	// beyond it those that appended least lately are forgotten, and their retries
 	// are written again. Each takes some 200 bytes of memory while records of other
@@ -112,6 +118,7 @@ func (c *Config) RegisterFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&c.MaxReadHandles, "storage-max-read-handles", 0, "segments held open for reading; 0: an eighth of the open-files limit")
 	fs.DurationVar(&c.IdleAfter, "storage-idle-after", 5*time.Second, "time after its last append at which a partition gives back its file handles")
 	fs.Int64Var(&c.MaxAppendBytes, "storage-max-append-bytes", 256<<20, "bytes of appends that wait or are written, over all partitions")
+	fs.Int64Var(&c.MinFreeBytes, "storage-min-free-bytes", 128<<20, "bytes of the disk that are kept free: with less, appends are refused and reads go on; 0: none")
 	fs.IntVar(&c.MaxProducers, "storage-max-producers", 10_000, "idempotent producers that a partition remembers")
 	fs.IntVar(&c.MaxFetchBytes, "storage-max-fetch-bytes", 50<<20, "largest answer to a fetch in bytes")
 	fs.DurationVar(&c.MaxFetchWait, "storage-max-fetch-wait", 30*time.Second, "longest wait of a fetch for records")
@@ -162,6 +169,7 @@ func (c *Config) Validate() error {
 	expect(c.IdleAfter >= 10*time.Millisecond, "--storage-idle-after is %s, expected 10ms or more", c.IdleAfter)
 	expect(c.MaxAppendBytes >= int64(c.MaxMessageBytes),
 		"--storage-max-append-bytes is %d, expected at least --max-message-bytes, %d", c.MaxAppendBytes, c.MaxMessageBytes)
+	expect(c.MinFreeBytes >= 0, "--storage-min-free-bytes is %d, expected 0 or more", c.MinFreeBytes)
 	expect(c.MaxProducers >= 1, "--storage-max-producers is %d, expected 1 or more", c.MaxProducers)
 	expect(c.MaxFetchBytes >= 1, "--storage-max-fetch-bytes is %d, expected 1 or more", c.MaxFetchBytes)
 	expect(c.MaxFetchWait >= 0, "--storage-max-fetch-wait is %s, expected 0 or more", c.MaxFetchWait)

@@ -102,21 +102,25 @@ func serve(t *testing.T, fsys vfs.FS, cfg storage.Config, connect connection) *s
 // serveCold starts a service with cold storage.
 func serveCold(t *testing.T, fsys vfs.FS, cfg storage.Config, cold blob.Store, connect connection) *suite {
 	t.Helper()
+	return serveDeps(t, cfg, storage.Deps{FS: fsys, Cold: cold}, connect)
+}
+
+// serveDeps starts a service with what is in deps, and the rest of what it needs.
+func serveDeps(t *testing.T, cfg storage.Config, deps storage.Deps, connect connection) *suite {
+	t.Helper()
 	registry := prometheus.NewRegistry()
-	service, err := storage.New(cfg, storage.Deps{
-		Logger:     slog.New(slog.DiscardHandler),
-		Registerer: registry,
-		NodeID:     "n1",
-		FS:         fsys,
-		Cold:       cold,
-	})
+	deps.Registerer, deps.NodeID = registry, "n1"
+	if deps.Logger == nil {
+		deps.Logger = slog.New(slog.DiscardHandler)
+	}
+	service, err := storage.New(cfg, deps)
 	require.NoError(t, err)
 	require.Error(t, service.Ready(), "it does not run yet")
 	ctx, cancel := context.WithCancel(context.Background())
 	stopped := make(chan error, 1)
 	go func() { stopped <- service.Run(ctx) }()
 	var once sync.Once
-	s := &suite{t: t, service: service, fs: fsys, series: registry}
+	s := &suite{t: t, service: service, fs: deps.FS, series: registry}
 	s.stop = func() (err error) {
 		once.Do(func() {
 			cancel()

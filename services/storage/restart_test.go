@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	storagev1 "github.com/sluiceio/sluice/gen/go/sluice/storage/v1"
+	"github.com/sluiceio/sluice/services/kit/topicconfig"
 	"github.com/sluiceio/sluice/services/kit/vfs"
 	"github.com/sluiceio/sluice/services/kit/vfs/faultfs"
 	"github.com/sluiceio/sluice/services/kit/vfs/memfs"
@@ -105,6 +106,8 @@ func TestDamage(t *testing.T) {
 	d, err := second.storage.Describe(t.Context(), &storagev1.DescribeRequest{Partitions: []*storagev1.Partition{after.partition(0)}})
 	require.NoError(t, err)
 	require.Equal(t, "damaged", d.GetDescriptions()[0].GetRole())
+	require.EqualValues(t, 1, second.gauge("sluice_storage_failed_partitions", "damaged"))
+	require.Zero(t, second.gauge("sluice_storage_failed_partitions", "failed"))
 	requireCode(t, storagev1.ErrorCode_ERROR_CODE_DAMAGED, d.GetDescriptions()[0].GetError())
 
 	for reported := false; !reported; {
@@ -134,11 +137,21 @@ func TestDiskThatIsFullForAWhile(t *testing.T) {
 	orders.written(0, "a")
 	full.Store(true)
 	requireCode(t, storagev1.ErrorCode_ERROR_CODE_UNKNOWN_OUTCOME, orders.appendOne(0, batchOf(t, "b")).GetError())
-	requireCode(t, storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED, orders.appendOne(0, batchOf(t, "c")).GetError())
-	requireCode(t, storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED, s.fetchOne(orders.from(0, 0)).GetError())
+	refused := orders.appendOne(0, batchOf(t, "c")).GetError()
+	requireCode(t, storagev1.ErrorCode_ERROR_CODE_NO_SPACE, refused)
+	require.Equal(t, "no space left on the disk of node n1", refused.GetMessage())
+	require.Equal(t, map[int64]string{0: "a"}, valuesOf(t, s.fetchOne(orders.from(0, 0)).GetBatches()), "it is read on")
+	d := s.describe(orders.partition(0))
+	require.Nil(t, d.GetError())
+	require.Equal(t, int64(1), d.GetHighWatermark())
+	requireCode(t, storagev1.ErrorCode_ERROR_CODE_NO_SPACE, d.GetRefusesAppends())
+	require.EqualValues(t, 1, s.gauge("sluice_storage_failed_partitions", "no_space"))
+	require.Nil(t, s.describe(orders.partition(1)).GetRefusesAppends())
 	orders.written(1, "x")
 	full.Store(false)
 	require.Eventually(t, func() bool { return orders.appendOne(0, batchOf(t, "d")).GetError() == nil }, patience, 10*time.Millisecond)
+	require.Nil(t, s.describe(orders.partition(0)).GetRefusesAppends())
+	require.Zero(t, s.gauge("sluice_storage_failed_partitions", "no_space"))
 	require.Equal(t, map[int64]string{0: "a", 1: "d"}, valuesOf(t, s.fetchOne(orders.from(0, 0)).GetBatches()))
 }
 
@@ -154,4 +167,14 @@ func TestConfigFaultsAreReportedTogether(t *testing.T) {
 	}
 	_, err = storage.New(cfg, storage.Deps{})
 	require.Error(t, err)
+}
+
+// What a topic gets that does not set a config stands in one table, also where it is
+// an option of the node.
+func TestDefaultsAreThoseOfTheTable(t *testing.T) {
+	cfg := defaults("data")
+	require.Equal(t, topicconfig.Int(nil, "segment.bytes"), cfg.SegmentBytes)
+	require.Equal(t, topicconfig.Int(nil, "max.message.bytes"), int64(cfg.MaxMessageBytes))
+	require.Equal(t, topicconfig.Int(nil, "local.retention.ms"), cfg.ColdLocalRetentionMs)
+	require.Equal(t, topicconfig.Int(nil, "local.retention.bytes"), cfg.ColdLocalRetentionBytes)
 }

@@ -36,6 +36,9 @@ type Deps struct {
 	NodeID string
 	// FS is the file system; nil is the operating system's.
 	FS vfs.FS
+	// Space tells about the disk below Config.Dir; nil asks the operating system
+	// if FS is nil, and else nobody.
+	Space func() (vfs.Space, error)
 	// Now is the wall clock; nil is time.Now.
 	Now func() time.Time
 	// Cold is the cold storage; nil is none.
@@ -57,6 +60,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	if deps.FS == nil {
 		deps.FS = vfs.OS
+		if deps.Space == nil {
+			deps.Space = func() (vfs.Space, error) { return vfs.DiskSpace(cfg.Dir) }
+		}
 	}
 	if deps.Now == nil {
 		deps.Now = time.Now
@@ -104,10 +110,12 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			ReadAhead:     coldReadAhead,
 			SweepInterval: cfg.ColdSweepInterval,
 		},
+		Disk: node.Disk{Space: deps.Space, MinFreeBytes: cfg.MinFreeBytes},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("storage: %w", err)
 	}
+	registerHealth(n.Failed, deps.Space, deps.Registerer)
 	if deps.Cold != nil {
 		registerColdTotals(n.ColdTotals, deps.Registerer)
 	}
@@ -149,7 +157,7 @@ func maxInflate(maxMessageBytes int) int {
 
 // Register registers the gRPC services.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
-	storagev1.RegisterStorageServiceServer(r, s.rpc)
+	storagev1.RegisterStorageServiceServer(r, s.rpc.WithinSpace())
 	storagev1.RegisterReplicaServiceServer(r, s.rpc)
 }
 

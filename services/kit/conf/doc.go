@@ -8,8 +8,9 @@
 //
 // There is one name for an option: the flag's. In a file, a flag that may be
 // repeated takes a list; in the environment it takes its values with commas
-// between them. Whatever is unknown or of the wrong type is refused, all faults
-// together, so that no misspelt option is ever silently without effect.
+// between them. Whatever is unknown or of the wrong type is refused, all faults of
+// all places together, each with its place, the value and what was expected, so that
+// no misspelt option is ever silently without effect.
 //
 // A flag is declared once, on a pflag.FlagSet, with its default; its variable
 // has the effective value after [Load].

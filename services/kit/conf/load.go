@@ -17,13 +17,17 @@ import (
 
 // Load sets the flags of cmd that the command line left alone, from the
 // variables in environ ("NAME=value", as os.Environ gives them) and from the
-// file. It reports all faults together.
+// file. It reports all faults together, those of the command line too if
+// [HoldFaults] held them.
 //
 // A variable that is an option of another command of the same program is left
 // alone, since an environment is shared; in a file it is refused.
 func Load(cmd *cobra.Command, environ []string) error {
 	l := &loader{command: cmd.CommandPath(), flags: cmd.Flags(), typed: make(map[string]bool), elsewhere: optionsOf(cmd.Root())}
 	l.flags.Visit(func(f *pflag.Flag) { l.typed[f.Name] = true })
+	release(l.flags, func(f *pflag.Flag, text string, err error) {
+		l.refuseValue("--"+f.Name+" on the command line", f, text, err)
+	})
 	// The environment may name the file.
 	variables := l.fromEnvironment(environ)
 	options := l.fromFile()
@@ -155,9 +159,14 @@ func (l *loader) apply(s source) {
 			continue
 		}
 		if err := set(l.flags, f, value); err != nil {
-			l.refuse("%s: expected %s, got %s%s", s.where(name), expected(f), describe(f, s.values[name]), because(f, err))
+			l.refuseValue(s.where(name), f, s.values[name], err)
 		}
 	}
+}
+
+// refuseValue tells where a value is, what was expected, and what it is.
+func (l *loader) refuseValue(where string, f *pflag.Flag, value any, err error) {
+	l.refuse("%s: expected %s, got %s%s", where, expected(f), describe(f, value), because(f, err))
 }
 
 func set(flags *pflag.FlagSet, f *pflag.Flag, value any) error {

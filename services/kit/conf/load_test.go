@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +54,7 @@ func load(t *testing.T, args, environ []string, yaml string) (*options, error) {
 	fs.StringVar(&o.secret, "root-key", "", "")
 	conf.MarkSecret(fs, "root-key")
 	fs.TextVar(&o.level, "log-level", slog.LevelInfo, "")
+	conf.HoldFaults(serve)
 	gateway := &cobra.Command{Use: "gateway", Run: func(*cobra.Command, []string) {}}
 	gateway.Flags().String("bind-kafka", "", "")
 	root.AddCommand(serve, gateway)
@@ -116,6 +118,24 @@ log-level: warn
 			require.Equal(t, want, *got)
 		})
 	}
+}
+
+// The command line is read to its end, and what is wrong there is told with the rest.
+func TestFaultsOfTheCommandLineAreHeld(t *testing.T) {
+	_, err := load(t,
+		[]string{"--port=x", "--port=y", "--tls=maybe", "--cors-origin=ok", `--cors-origin="b`, "--root-key=s", "--limit", "99999999999", "--segment-bytes=-1"},
+		[]string{"SLUICE_TRACE_SAMPLE=all"}, "binary-idle-timeout: 5\n")
+	require.Error(t, err)
+	require.Equal(t, []string{
+		`--cors-origin on the command line: expected a list, got "\"b"`,
+		`--limit on the command line: expected a whole number, got "99999999999"`,
+		`--port on the command line: expected a whole number, got "x"`,
+		`--port on the command line: expected a whole number, got "y"`,
+		`--segment-bytes on the command line: expected a size such as 67108864, 64MiB or 10MB, got "-1"`,
+		`--tls on the command line: expected true or false, got "maybe"`,
+	}, strings.Split(err.Error(), "\n")[:6])
+	require.ErrorContains(t, err, "binary-idle-timeout in ")
+	require.ErrorContains(t, err, "SLUICE_TRACE_SAMPLE in the environment: expected a number")
 }
 
 func TestOrderOfPrecedence(t *testing.T) {

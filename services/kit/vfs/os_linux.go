@@ -51,6 +51,21 @@ func (f osFile) Datasync() error {
 	})
 }
 
+// DiskSpace tells about the file system that a file or folder is on.
+// errors.ErrUnsupported where that is not known.
+func DiskSpace(name string) (Space, error) {
+	var s unix.Statfs_t
+	for {
+		switch err := unix.Statfs(name, &s); err {
+		case nil:
+			return Space{Free: int64(s.Bavail) * s.Bsize, Size: int64(s.Blocks) * s.Bsize}, nil
+		case unix.EINTR:
+		default:
+			return Space{}, &fs.PathError{Op: "statfs", Path: name, Err: err}
+		}
+	}
+}
+
 // control runs call while it holds a reference to the descriptor, so that a
 // Close meanwhile cannot hand its number to another file.
 func (f osFile) control(op string, call func(fd int) error) error {

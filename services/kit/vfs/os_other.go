@@ -2,6 +2,11 @@
 
 package vfs
 
+import "errors"
+
+// DiskSpace is not known here.
+func DiskSpace(string) (Space, error) { return Space{}, errors.ErrUnsupported }
+
 // WritevAt writes one buffer after the other: where there is no pwritev it is
 // several writes.
 func (f osFile) WritevAt(bufs [][]byte, off int64) (int, error) {

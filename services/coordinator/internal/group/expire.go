@@ -10,8 +10,14 @@ import (
 // groups to the next.
 const evictAtOnce = 500
 
-// Due returns the records with which overdue members go.
+// Due returns the records with which overdue members and idle groups go.
 func (s *State) Due(now time.Time) []shard.Record {
+	records := s.evict(now)
+	return append(records, s.idle(now, evictAtOnce-len(records))...)
+}
+
+// evict returns the records with which overdue members go.
+func (s *State) evict(now time.Time) []shard.Record {
 	if late := now.Sub(s.check); late > s.cfg.ExpireInterval {
 		// Nobody looked for a while: the shard was held up, or the process was.
 		// Members that could not be heard are not late for it.
@@ -67,10 +73,14 @@ func (s *State) forgive(late time.Duration) {
 	}
 }
 
-// NextDue returns when overdue members are looked for next.
+// NextDue returns when overdue members or idle groups are looked for next.
 func (s *State) NextDue() time.Time {
-	if s.members == 0 {
-		return time.Time{}
+	var next time.Time
+	if s.members > 0 {
+		next = s.check
 	}
-	return s.check
+	if s.expires() && len(s.groups) > 0 && (next.IsZero() || s.look.Before(next)) {
+		next = s.look
+	}
+	return next
 }

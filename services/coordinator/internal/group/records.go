@@ -18,6 +18,13 @@ func groupRecord(name, owner string, generation int64) shard.Record {
 	}
 }
 
+// idleRecord notes since when a group has nothing left to keep, 0 that it has.
+func idleRecord(name string, g *group, sinceMs int64) shard.Record {
+	r := groupRecord(name, g.owner, g.generation)
+	r.Value.GetGroup().IdleSinceMs = sinceMs
+	return r
+}
+
 // groupGone removes the record of a group.
 func groupGone(name string) shard.Record {
 	return shard.Record{Key: &persistv1.ShardKey{Kind: &persistv1.ShardKey_Group{Group: &persistv1.GroupKey{Group: name}}}}

@@ -23,11 +23,15 @@ type Config struct {
 	ExpireInterval time.Duration
 	// MaxMembers limits the members of a group.
 	MaxMembers int
-	// MaxGroups limits the groups of a shard. They stay until they are deleted.
-	MaxGroups int
+	// MaxGroups limits the groups of a shard. They stay until they are deleted, or
+	// idle for IdleTimeout, see ExpireUnless; 0 is for ever.
+	MaxGroups   int
+	IdleTimeout time.Duration
 	// Evicted, if not nil, is told of members that were not heard of, before the
 	// records with which they go are written.
 	Evicted func(group string, members int)
+	// Expired, if not nil, is told of groups that were idle for too long, likewise.
+	Expired func(group string)
 }
 
 // State is the groups of one shard.
@@ -43,6 +47,9 @@ type State struct {
 	// check is when overdue members are looked for next; it counts only while
 	// there are members.
 	check time.Time
+	// look is when idle groups are looked for next, and holds what keeps one.
+	look  time.Time
+	holds func(group string) bool
 }
 
 // group is one group. Only heard is no part of the records.
@@ -50,7 +57,10 @@ type group struct {
 	// owner is the id of a key, empty while the group is nobody's.
 	owner      string
 	generation int64
-	members    map[string]*member
+	// idleSinceMs is when it was first seen to have nothing left to keep, 0 while it
+	// has. It may be behind by a look.
+	idleSinceMs int64
+	members     map[string]*member
 	// shares are the members' partitions. While a log is loaded there may be
 	// shares of who is not a member yet or any more.
 	shares map[string]assign.Partitions
@@ -71,7 +81,7 @@ var _ shard.Timed = (*State)(nil)
 
 // NewState returns the state of an empty log.
 func NewState(cfg Config, topics Topics, now time.Time) *State {
-	return &State{cfg: cfg, topics: topics, groups: make(map[string]*group), check: now.Add(cfg.ExpireInterval)}
+	return &State{cfg: cfg, topics: topics, groups: make(map[string]*group), check: now.Add(cfg.ExpireInterval), look: now}
 }
 
 // Apply makes a record part of the state.
@@ -80,12 +90,12 @@ func (s *State) Apply(r shard.Record) (undo func()) {
 	case r.Key.GetGroup() != nil:
 		name, value := r.Key.GetGroup().Group, r.Value.GetGroup()
 		g := s.group(name)
-		owner, generation := g.owner, g.generation
-		g.owner, g.generation = value.GetOwner(), value.GetGeneration()
+		owner, generation, idleSince := g.owner, g.generation, g.idleSinceMs
+		g.owner, g.generation, g.idleSinceMs = value.GetOwner(), value.GetGeneration(), value.GetIdleSinceMs()
 		s.tidy(name)
 		return func() {
 			g := s.group(name)
-			g.owner, g.generation = owner, generation
+			g.owner, g.generation, g.idleSinceMs = owner, generation, idleSince
 			s.tidy(name)
 		}
 	case r.Key.GetGroupFloor() != nil:

@@ -6,11 +6,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestDefaultsAreValuesInTheirOwnSpelling(t *testing.T) {
-	for name, def := range configs {
-		got, err := def.check(def.def)
-		require.NoError(t, err, name)
-		require.Equal(t, def.def, got, name)
+// Defaults contradict neither one another nor a policy that is set.
+func TestDefaultsGoTogether(t *testing.T) {
+	for _, policy := range []string{"delete", "compact", "compact,delete"} {
+		require.NoError(t, checkTogether(map[string]string{"cleanup.policy": policy}), policy)
 	}
 	require.NoError(t, checkTogether(nil))
 }

@@ -62,6 +62,9 @@ func (s *State) set(group string, p partition, offset *persistv1.GroupOffset) {
 	offsets[p] = offset
 }
 
+// Holds tells whether a group has committed anything.
+func (s *State) Holds(group string) bool { return len(s.groups[group]) > 0 }
+
 // topics returns the topics on which anything is committed.
 func (s *State) topics() map[rows.TopicID]bool {
 	topics := make(map[rows.TopicID]bool)

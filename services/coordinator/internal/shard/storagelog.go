@@ -172,6 +172,7 @@ func (l *StorageLog) failure(shard int32, e *storagev1.PartitionError) error {
 		storagev1.ErrorCode_ERROR_CODE_NOT_AVAILABLE,
 		storagev1.ErrorCode_ERROR_CODE_UNKNOWN_PARTITION,
 		storagev1.ErrorCode_ERROR_CODE_OVERLOADED,
+		storagev1.ErrorCode_ERROR_CODE_NO_SPACE,
 		storagev1.ErrorCode_ERROR_CODE_DAMAGED:
 		kind = errNotNow
 	case storagev1.ErrorCode_ERROR_CODE_UNKNOWN_OUTCOME,

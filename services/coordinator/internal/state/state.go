@@ -20,6 +20,12 @@ type State struct {
 
 var _ shard.Timed = (*State)(nil)
 
+// New puts the parts together: a group stays as long as it has offsets.
+func New(groups *group.State, committed *offsets.State, ids *producers.State) *State {
+	groups.ExpireUnless(committed.Holds)
+	return &State{Groups: groups, Offsets: committed, Producers: ids}
+}
+
 // Apply gives a record to every part.
 func (s *State) Apply(r shard.Record) (undo func()) {
 	undoGroups, undoOffsets, undoProducers := s.Groups.Apply(r), s.Offsets.Apply(r), s.Producers.Apply(r)

@@ -2,7 +2,6 @@ package backend
 
 import (
 	"context"
-	"sync"
 
 	"google.golang.org/grpc"
 
@@ -21,16 +20,14 @@ func (b *Backend) DescribeTopic(ctx context.Context, caller grants.Caller, name 
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.limits.Timeout)
 	defer cancel()
-	descriptions, err := b.describePartitions(ctx, topic)
-	if err != nil {
-		return nil, err
-	}
+	described := b.describePartitions(ctx, topic)
 	resp := &logv1.GetTopicResponse{
 		Name:       topic.Name,
 		Partitions: make([]*logv1.PartitionInfo, len(topic.Partitions)),
 		Config:     b.topics.Resolve(topic.Config),
 	}
-	for i, d := range descriptions {
+	for i, p := range described {
+		d := p.description
 		resp.Partitions[i] = &logv1.PartitionInfo{
 			Id:           int32(i),
 			StartOffset:  d.GetLogStartOffset(),
@@ -39,6 +36,8 @@ func (b *Backend) DescribeTopic(ctx context.Context, caller grants.Caller, name 
 			SizeBytes:    d.GetSizeBytes(),
 			Leader:       topic.Partitions[i].Leader,
 			LeaderEpoch:  topic.Partitions[i].Epoch,
+			State:        string(p.condition.State),
+			Error:        p.condition.Reason,
 		}
 		// Storage knows better than the picture who leads.
 		if leader := d.GetLeader(); leader.GetNode() != "" {
@@ -49,10 +48,19 @@ func (b *Backend) DescribeTopic(ctx context.Context, caller grants.Caller, name 
 	return resp, nil
 }
 
-// describePartitions returns a description of each partition, by its leader
-// where that answers, else by any replica.
-func (b *Backend) describePartitions(ctx context.Context, topic *picture.Topic) ([]*storagev1.DescribeResponse_PartitionDescription, error) {
-	descriptions := make([]*storagev1.DescribeResponse_PartitionDescription, len(topic.Partitions))
+// described is what is known of a partition.
+type described struct {
+	// description is nil while nobody has told.
+	description *storagev1.DescribeResponse_PartitionDescription
+	// condition says why nobody has, or what is wrong nevertheless.
+	condition Condition
+}
+
+// describePartitions returns what is known of each partition, by its leader where
+// that answers, else by any replica. A partition of which nobody tells costs the
+// others nothing but the time that its leader is waited for.
+func (b *Backend) describePartitions(ctx context.Context, topic *picture.Topic) []described {
+	all := make([]described, len(topic.Partitions))
 	ways := make([]route, len(topic.Partitions))
 	missing := make([]int32, len(topic.Partitions))
 	for i := range missing {
@@ -65,34 +73,28 @@ func (b *Backend) describePartitions(ctx context.Context, topic *picture.Topic) 
 			node := ways[i].next(topic.Partitions[i])
 			byNode[node] = append(byNode[node], i)
 		}
-		var calls sync.WaitGroup
-		for node, partitions := range byNode {
-			calls.Go(func() { b.describeOn(ctx, seen, node, topic, partitions, descriptions) })
-		}
-		calls.Wait()
+		callNodes(byNode, func(node string, partitions []int32) { b.describeOn(ctx, seen, node, topic, partitions, all) })
 
 		var left []int32
 		for _, i := range missing {
-			if descriptions[i] == nil {
+			if all[i].description == nil {
 				left = append(left, i)
 			}
 		}
-		if len(left) == 0 {
-			return descriptions, nil
-		}
 		missing = left
-		if !chase.again(ctx, seen) {
-			return nil, subject{topic.Name, missing[0]}.noLeader()
+		if len(missing) == 0 || !chase.again(ctx, seen) {
+			return all
 		}
 	}
 }
 
 // describeOn asks one node for some partitions and fills in those that it can
-// tell about.
-func (b *Backend) describeOn(ctx context.Context, seen *picture.Picture, node string, topic *picture.Topic, partitions []int32, into []*storagev1.DescribeResponse_PartitionDescription) {
+// tell about, and of the others why it cannot.
+func (b *Backend) describeOn(ctx context.Context, seen *picture.Picture, node string, topic *picture.Topic, partitions []int32, into []described) {
 	req := &storagev1.DescribeRequest{Partitions: make([]*storagev1.Partition, len(partitions))}
 	for i, p := range partitions {
 		req.Partitions[i] = &storagev1.Partition{TopicId: topic.ID[:], Partition: p}
+		into[p].condition = unreachable(node)
 	}
 	resp, err := b.describe(ctx, seen, node, req)
 	if err != nil {
@@ -101,10 +103,13 @@ func (b *Backend) describeOn(ctx context.Context, seen *picture.Picture, node st
 	}
 	for _, d := range resp.GetDescriptions() {
 		p := d.GetPartition().GetPartition()
-		if d.GetPartition() == nil || p < 0 || int(p) >= len(into) || elsewhere(d.GetError()) {
+		if d.GetPartition() == nil || p < 0 || int(p) >= len(into) {
 			continue
 		}
-		into[p] = d
+		into[p].condition = conditionOf(d)
+		if !elsewhere(d.GetError()) {
+			into[p].description = d
+		}
 	}
 }
 

@@ -32,6 +32,8 @@ var (
 	ErrUnknownOutcome = errs.New(errs.Unavailable, "UNKNOWN_OUTCOME", "the outcome is unknown")
 	ErrDamaged        = errs.New(errs.Unavailable, "PARTITION_DAMAGED", "the partition is damaged")
 	ErrStorageFailed  = errs.New(errs.Unavailable, "STORAGE_FAILED", "the disk refused a write")
+	// ErrNoSpace: nothing was written; reads go on.
+	ErrNoSpace = errs.New(errs.Unavailable, "NO_SPACE", "no space left on a disk").WithRetryAfter(time.Second)
 	// Of records that are in cold storage.
 	ErrColdUnavailable = errs.New(errs.Unavailable, "COLD_STORAGE_UNAVAILABLE", "cold storage is unavailable").WithRetryAfter(time.Second)
 	ErrColdDamaged     = errs.New(errs.Unavailable, "COLD_STORAGE_DAMAGED", "an object in cold storage is damaged")
@@ -71,6 +73,8 @@ func (s subject) partitionError(e *storagev1.PartitionError) error {
 		return about(ErrDamaged, "damaged")
 	case storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED:
 		return about(ErrStorageFailed, "storage failed")
+	case storagev1.ErrorCode_ERROR_CODE_NO_SPACE:
+		return s.inStoragesWords(ErrNoSpace, e)
 	case storagev1.ErrorCode_ERROR_CODE_COLD_UNAVAILABLE:
 		return about(ErrColdUnavailable, "cold storage unavailable")
 	case storagev1.ErrorCode_ERROR_CODE_COLD_DAMAGED:
@@ -78,9 +82,9 @@ func (s subject) partitionError(e *storagev1.PartitionError) error {
 	case storagev1.ErrorCode_ERROR_CODE_OVERLOADED:
 		return about(ErrOverloaded, "overloaded")
 	case storagev1.ErrorCode_ERROR_CODE_OUT_OF_ORDER_SEQUENCE:
-		return s.sequenceError(ErrSequenceGap, e)
+		return s.inStoragesWords(ErrSequenceGap, e)
 	case storagev1.ErrorCode_ERROR_CODE_DUPLICATE_SEQUENCE:
-		return s.sequenceError(ErrSequenceTooLow, e)
+		return s.inStoragesWords(ErrSequenceTooLow, e)
 	case storagev1.ErrorCode_ERROR_CODE_STALE_GUARD:
 		return ErrProducerBusy
 	case storagev1.ErrorCode_ERROR_CODE_UNSUPPORTED:
@@ -91,8 +95,9 @@ func (s subject) partitionError(e *storagev1.PartitionError) error {
 	}
 }
 
-// sequenceError has the words of storage, which say what was expected.
-func (s subject) sequenceError(kind *errs.Error, e *storagev1.PartitionError) error {
+// inStoragesWords has the words of storage, which say what was expected or what is
+// the matter.
+func (s subject) inStoragesWords(kind *errs.Error, e *storagev1.PartitionError) error {
 	return kind.WithMessage("%s, partition %d of topic %q", e.GetMessage(), s.partition, s.topic)
 }
 

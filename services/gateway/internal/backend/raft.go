@@ -70,6 +70,7 @@ func raftPartition(topic, node string, d *storagev1.DescribeResponse_PartitionDe
 		Leader:      d.GetLeader().GetNode(),
 		CommitIndex: d.GetCommitIndex(),
 		LastIndex:   d.GetLastIndex(),
+		Error:       conditionOf(d).Reason,
 	}
 	for _, r := range d.GetReplicas() {
 		p.Replicas = append(p.Replicas, &adminv1.RaftReplica{

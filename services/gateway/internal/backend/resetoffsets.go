@@ -29,13 +29,18 @@ func (b *Backend) ResetOffsets(ctx context.Context, caller grants.Caller, name s
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.limits.Timeout)
 	defer cancel()
-	descriptions, err := b.describePartitions(ctx, topic)
-	if err != nil {
-		return 0, 0, err
-	}
-	req := &coordinatorv1.ResetOffsetsRequest{TopicId: topic.ID[:], Offsets: make([]int64, len(descriptions))}
-	for i, d := range descriptions {
-		req.Offsets[i] = d.GetLogStartOffset()
+	partitions := b.describePartitions(ctx, topic)
+	req := &coordinatorv1.ResetOffsetsRequest{TopicId: topic.ID[:], Offsets: make([]int64, len(partitions))}
+	for i, p := range partitions {
+		// A partition that tells nothing has a first offset all the same, and it
+		// need not be 0.
+		switch about := (subject{topic.Name, int32(i)}); {
+		case p.description == nil:
+			return 0, 0, about.noLeader()
+		case p.description.GetError() != nil:
+			return 0, 0, about.partitionError(p.description.GetError())
+		}
+		req.Offsets[i] = p.description.GetLogStartOffset()
 	}
 
 	deadline := time.Now().Add(b.limits.Patience)

@@ -33,6 +33,8 @@ type TopicSurvey struct {
 	Traffic *TopicTraffic
 	// By number of the partition; nil where nothing is known.
 	Partitions []*storagev1.DescribeResponse_PartitionDescription
+	// Conditions are those of the partitions that are not sound, by number.
+	Conditions map[int32]Condition
 }
 
 // GroupSurvey is a committed offset.
@@ -93,11 +95,14 @@ func (b *Backend) Survey(ctx context.Context, caller grants.Caller) Survey {
 	}
 	calls.Wait()
 
-	for _, resp := range described {
+	silent := make(map[string]bool)
+	for i, resp := range described {
+		silent[storage[i]] = resp == nil
 		for _, d := range resp.GetDescriptions() {
 			survey.see(at, d)
 		}
 	}
+	survey.miss(p, silent)
 	for _, resp := range listed {
 		for _, group := range resp.GetGroups() {
 			if caller.Admin() != nil && group.GetOwner() != caller.ID() {
@@ -115,9 +120,10 @@ func (b *Backend) Survey(ctx context.Context, caller grants.Caller) Survey {
 }
 
 // see takes a replica's description unless the leader's is there: followers are
-// behind. A replica that cannot be read knows nothing, not even zeros.
+// behind. A replica that cannot be read knows nothing, not even zeros; what is wrong
+// with it counts unless another one tells of the partition.
 func (s *Survey) see(at map[picture.TopicID]int, d *storagev1.DescribeResponse_PartitionDescription) {
-	if d.GetError() != nil || len(d.GetPartition().GetTopicId()) != len(picture.TopicID{}) {
+	if len(d.GetPartition().GetTopicId()) != len(picture.TopicID{}) {
 		return
 	}
 	i, ok := at[picture.TopicID(d.GetPartition().GetTopicId())]
@@ -125,9 +131,44 @@ func (s *Survey) see(at map[picture.TopicID]int, d *storagev1.DescribeResponse_P
 	if !ok || n < 0 || int(n) >= len(s.Topics[i].Partitions) {
 		return
 	}
-	if known := s.Topics[i].Partitions[n]; known == nil || known.GetRole() != "leader" {
-		s.Topics[i].Partitions[n] = d
+	t := &s.Topics[i]
+	switch known := t.Partitions[n]; {
+	case known != nil && (d.GetError() != nil || known.GetRole() == "leader"):
+		return
+	case d.GetError() == nil:
+		t.Partitions[n] = d
 	}
+	t.condition(n, conditionOf(d))
+}
+
+// miss notes the partitions of which no node has told, since it is silent or gone.
+func (s *Survey) miss(p *picture.Picture, silent map[string]bool) {
+	for i := range s.Topics {
+		t := &s.Topics[i]
+		topic := p.Topic(t.Name)
+		for n, known := range t.Partitions {
+			if _, told := t.Conditions[int32(n)]; known != nil || told {
+				continue
+			}
+			for _, node := range topic.Partitions[n].Replicas {
+				if asked, is := silent[node]; asked || !is {
+					t.condition(int32(n), unreachable(node))
+					break
+				}
+			}
+		}
+	}
+}
+
+func (t *TopicSurvey) condition(n int32, c Condition) {
+	if c.State == Sound {
+		delete(t.Conditions, n)
+		return
+	}
+	if t.Conditions == nil {
+		t.Conditions = make(map[int32]Condition)
+	}
+	t.Conditions[n] = c
 }
 
 func (s *Survey) commit(p *picture.Picture, at map[picture.TopicID]int, group string, c *coordinatorv1.CommittedOffset) {

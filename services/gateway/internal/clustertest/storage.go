@@ -33,6 +33,8 @@ type Storage struct {
 		// Closed, and replaced, with each append.
 		appended chan struct{}
 		discard  bool
+		// Why appends are refused, in descriptions; nil where they are not.
+		full *storagev1.PartitionError
 	}
 }
 
@@ -65,6 +67,15 @@ func (s *Storage) Refuse(partition int32, errors ...*storagev1.PartitionError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.refuse[partition] = append(s.mu.refuse[partition], errors...)
+}
+
+// SetFull makes every partition say that it is read and has no room for appends.
+func (s *Storage) SetFull() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.full = &storagev1.PartitionError{
+		Code: storagev1.ErrorCode_ERROR_CODE_NO_SPACE, Message: "no space left on the disk of node " + s.node,
+	}
 }
 
 // FailBefore makes the next appends fail without effect.
@@ -332,7 +343,7 @@ func (s *Storage) Describe(_ context.Context, req *storagev1.DescribeRequest) (*
 			size += int64(len(batch))
 		}
 		resp.Descriptions = append(resp.Descriptions, &storagev1.DescribeResponse_PartitionDescription{
-			Partition: w, LogStartOffset: p.start, HighWatermark: p.end, LastStableOffset: p.end, LogEndOffset: p.end,
+			RefusesAppends: s.mu.full, Partition: w, LogStartOffset: p.start, HighWatermark: p.end, LastStableOffset: p.end, LogEndOffset: p.end,
 			SegmentCount: 1, SizeBytes: size, Role: "leader", Term: 1,
 			Leader: &storagev1.LeaderHint{Node: s.node, Epoch: 1},
 		})

@@ -6,6 +6,8 @@
 package exposition
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 
 	storagev1 "github.com/sluiceio/sluice/gen/go/sluice/storage/v1"
@@ -36,6 +38,12 @@ func AppendSurvey(dst []byte, s backend.Survey) []byte {
 					dst = appendSample(dst, series.name, series.value(d), partition(int32(i)), label{"topic", t.Name})
 				}
 			}
+		}
+	}
+	dst = appendHead(dst, "sluice_partition_unsound", "gauge", "1 for each partition with which something is wrong, by what it is.")
+	for _, t := range s.Topics {
+		for _, n := range slices.Sorted(maps.Keys(t.Conditions)) {
+			dst = appendSample(dst, "sluice_partition_unsound", 1, partition(n), label{"state", string(t.Conditions[n].State)}, label{"topic", t.Name})
 		}
 	}
 	for _, counter := range []struct {

@@ -29,6 +29,7 @@ func survey(partitions int) backend.Survey {
 func TestPrometheusReadsIt(t *testing.T) {
 	s := survey(3)
 	s.Topics[0].Partitions[1] = nil
+	s.Topics[0].Conditions = map[int32]backend.Condition{2: {State: backend.NoSpace}, 1: {State: backend.Unreachable}}
 	odd := "a\"b\\c\nd é"
 	s.Groups = []backend.GroupSurvey{
 		{Group: odd, Topic: "orders", Partition: 2, Committed: 7, Lag: 5},
@@ -37,7 +38,12 @@ func TestPrometheusReadsIt(t *testing.T) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(exposition.AppendSurvey(nil, s)))
 	require.NoError(t, err)
-	require.Len(t, families, 14)
+	require.Len(t, families, 15)
+	unsound := families["sluice_partition_unsound"].GetMetric()
+	require.Len(t, unsound, 2)
+	require.Equal(t, "1", unsound[0].GetLabel()[0].GetValue())
+	require.Equal(t, "unreachable", unsound[0].GetLabel()[1].GetValue())
+	require.Equal(t, "no_space", unsound[1].GetLabel()[1].GetValue())
 	require.Len(t, families["es_partition_end_offset"].GetMetric(), 2, "nothing is shown of what is not known")
 	require.InDelta(t, 12, families["es_partition_end_offset"].GetMetric()[1].GetGauge().GetValue(), 0)
 	require.InDelta(t, 5, families["es_topic_records_produced_total"].GetMetric()[0].GetCounter().GetValue(), 0)

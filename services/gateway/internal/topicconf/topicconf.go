@@ -1,26 +1,26 @@
 // Package topicconf translates between the config of a topic as the public API
 // shows it and as the cluster keeps it, under Kafka's names:
 //
-//	retention_ms            retention.ms         default 604800000 (a week)
-//	retention_bytes         retention.bytes      default -1, no limit
-//	cleanup_policy          cleanup.policy       default delete
-//	segment_bytes           segment.bytes        default 1073741824 (1 GiB)
-//	tombstone_retention_ms  delete.retention.ms  default 86400000 (a day)
+//	retention_ms            retention.ms
+//	retention_bytes         retention.bytes
+//	cleanup_policy          cleanup.policy
+//	segment_bytes           segment.bytes
+//	tombstone_retention_ms  delete.retention.ms
 //
-// The defaults are Kafka's. Which values a config takes is the coordinator's
-// business.
+// Package kit/topicconfig has the defaults. Which values a config takes is the
+// coordinator's business.
 package topicconf
 
 import (
 	"maps"
 	"strconv"
-	"strings"
 
 	"google.golang.org/protobuf/proto"
 
 	logv1 "github.com/sluiceio/sluice/gen/go/sluice/log/v1"
 	"github.com/sluiceio/sluice/services/gateway/internal/partitioner"
 	"github.com/sluiceio/sluice/services/kit/errs"
+	"github.com/sluiceio/sluice/services/kit/topicconfig"
 )
 
 // Kafka's names of what the gateway itself reads.
@@ -86,33 +86,26 @@ func ToKafka(c *logv1.TopicConfig) (map[string]string, error) {
 // by default, and what else is set.
 func (d Defaults) Resolve(set map[string]string) *logv1.TopicConfig {
 	c := &logv1.TopicConfig{Kafka: maps.Clone(set)}
-	take := func(name, def string) string {
-		value, ok := set[name]
-		if !ok {
-			return def
-		}
+	whole := func(name string) *int64 {
 		delete(c.Kafka, name)
-		return value
+		return proto.Int64(topicconfig.Int(set, name))
 	}
-	number := func(name string, def int64) *int64 {
-		n, err := strconv.ParseInt(take(name, ""), 10, 64)
-		if err != nil {
-			n = def
-		}
-		return &n
+	c.RetentionMs = whole(retentionMs)
+	c.RetentionBytes = whole(retentionBytes)
+	c.TombstoneRetentionMs = whole(deleteRetentionMs)
+	c.SegmentBytes = proto.Int64(d.SegmentBytes)
+	if _, ok := set[segmentBytes]; ok {
+		c.SegmentBytes = whole(segmentBytes)
 	}
-	c.RetentionMs = number(retentionMs, 604800000)
-	c.RetentionBytes = number(retentionBytes, -1)
-	c.CleanupPolicy = proto.String(take(cleanupPolicy, "delete"))
-	c.SegmentBytes = number(segmentBytes, d.SegmentBytes)
-	c.TombstoneRetentionMs = number(deleteRetentionMs, 86400000)
+	c.CleanupPolicy = proto.String(topicconfig.Text(set, cleanupPolicy))
+	delete(c.Kafka, cleanupPolicy)
 	return c
 }
 
 // Compacted says whether a topic keeps the newest record of each key, so that a
 // record without one cannot be written to it.
 func Compacted(set map[string]string) bool {
-	return strings.Contains(set[cleanupPolicy], "compact")
+	return topicconfig.Compacts(set)
 }
 
 // KeyHash returns how a topic's keys find their partitions.

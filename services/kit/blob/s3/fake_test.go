@@ -7,18 +7,24 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/pem"
 	"encoding/xml"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/sluiceio/sluice/services/kit/blob/blobtest"
 )
@@ -65,6 +71,21 @@ func newFake(t *testing.T) *fake {
 	t.Cleanup(server.Close)
 	f.url = server.URL
 	return f
+}
+
+// newTLSFake speaks TLS, and is certified by the authority in a file.
+func newTLSFake(t *testing.T) (f *fake, authority string) {
+	f = &fake{}
+	f.mu.objects, f.mu.uploads = map[string]object{}, map[string]*upload{}
+	server := httptest.NewUnstartedServer(f)
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // of clients that do not trust it
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	f.url = server.URL
+	authority = filepath.Join(t.TempDir(), "authority.pem")
+	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	require.NoError(t, os.WriteFile(authority, block, 0o600))
+	return f, authority
 }
 
 // intercept sets what is asked before each request.

@@ -22,7 +22,7 @@ type Keys struct {
 	Access, Secret string
 }
 
-func (k Keys) credentials() *credentials.Credentials {
+func (k Keys) credentials(transport http.RoundTripper) *credentials.Credentials {
 	if k.Access != "" {
 		return credentials.NewStaticV4(k.Access, k.Secret, "")
 	}
@@ -30,7 +30,7 @@ func (k Keys) credentials() *credentials.Credentials {
 		{"the environment (AWS_ACCESS_KEY_ID)", &credentials.EnvAWS{}},
 		{"the files of AWS", &credentials.FileAWSCredentials{}},
 		// Where there is no such service nobody may answer at all.
-		{"the machine's role", &credentials.IAM{Client: &http.Client{Timeout: 5 * time.Second}}},
+		{"the machine's role", &credentials.IAM{Client: &http.Client{Transport: transport, Timeout: 5 * time.Second}}},
 	}})
 }
 

@@ -20,6 +20,8 @@ package s3
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -61,6 +63,9 @@ type Options struct {
 	// says without.
 	Region string
 	Style  Style
+	// Authorities are those that the server's certificate is checked against, and
+	// that of the service which gives out keys; nil is the machine's.
+	Authorities *x509.CertPool
 	// Keys are whose the requests are.
 	Keys Keys
 	// Retry is about the parts of a multipart upload, each for itself. Its
@@ -114,9 +119,9 @@ func New(o Options) (*Store, error) {
 		o.PartBytes = defaultPartBytes
 	}
 	o.Retry.Temporary = Temporary
-	transport := newTransport()
+	transport := newTransport(o.Authorities)
 	client, err := minio.NewCore(host, &minio.Options{
-		Creds:        o.Keys.credentials(),
+		Creds:        o.Keys.credentials(transport),
 		Secure:       secure,
 		Transport:    transport,
 		Region:       o.Region,
@@ -146,8 +151,9 @@ func (o Options) endpoint() (host string, secure bool, err error) {
 	return u.Host, u.Scheme == "https", nil
 }
 
-func newTransport() *http.Transport {
+func newTransport(authorities *x509.CertPool) *http.Transport {
 	return &http.Transport{
+		TLSClientConfig:     &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12},
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
 		TLSHandshakeTimeout: 10 * time.Second,

@@ -3,9 +3,14 @@ package s3_test
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -68,6 +73,70 @@ func TestIsAStore(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What AWS_CA_BUNDLE names, or the profile, is who a server is trusted by.
+func TestAuthoritiesOfAWS(t *testing.T) {
+	f, authority := newTLSFake(t)
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("AWS_PROFILE", "")
+	t.Setenv("AWS_CONFIG_FILE", "")
+	use := func() error {
+		t.Helper()
+		o := options(f)
+		var err error
+		o.Authorities, err = s3.Authorities()
+		require.NoError(t, err)
+		for _, err := range open(t, o).List(t.Context(), "") {
+			return err
+		}
+		return nil
+	}
+	require.ErrorContains(t, use(), "certificate", "the machine does not know it")
+	t.Setenv("AWS_CA_BUNDLE", authority)
+	require.NoError(t, use())
+
+	t.Setenv("AWS_CA_BUNDLE", "")
+	config := filepath.Join(t.TempDir(), "config")
+	require.NoError(t, os.WriteFile(config, []byte("[default]\nca_bundle = "+authority+"\n"), 0o600))
+	t.Setenv("AWS_CONFIG_FILE", config)
+	require.NoError(t, use())
+
+	// The variable wins, and what it names is all that counts.
+	t.Setenv("AWS_CA_BUNDLE", newOtherAuthority(t))
+	require.ErrorContains(t, use(), "certificate")
+
+	for name, text := range map[string]string{"empty": "", "nonsense": "certificates", "cut": "-----BEGIN CERTIFICATE-----\nMIIB"} {
+		file := filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		t.Setenv("AWS_CA_BUNDLE", file)
+		_, err := s3.Authorities()
+		require.EqualError(t, err, "AWS_CA_BUNDLE: there is no certificate in "+file+", expected a PEM file with those of authorities")
+	}
+	t.Setenv("AWS_CA_BUNDLE", "/nonexistent")
+	_, err := s3.Authorities()
+	require.ErrorContains(t, err, "AWS_CA_BUNDLE: open /nonexistent")
+	t.Setenv("AWS_CA_BUNDLE", "")
+	require.NoError(t, os.WriteFile(config, []byte("[default]\nca_bundle = /nonexistent\n"), 0o600))
+	_, err = s3.Authorities()
+	require.ErrorContains(t, err, "ca_bundle of the AWS profile: open /nonexistent")
+	require.NoError(t, os.WriteFile(config, nil, 0o600))
+	none, err := s3.Authorities()
+	require.NoError(t, err)
+	require.Nil(t, none, "the machine's")
+}
+
+// newOtherAuthority is one that has certified nobody.
+func newOtherAuthority(t *testing.T) (file string) {
+	t.Helper()
+	public, key, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, public, key)
+	require.NoError(t, err)
+	file = filepath.Join(t.TempDir(), "other.pem")
+	require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	return file
 }
 
 // largeInOne stores what would be too many parts with another store.

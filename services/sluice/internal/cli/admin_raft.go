@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -49,8 +50,16 @@ func newAdminRaft(flags *remoteFlags) *cobra.Command {
 				replication(p.GetReplicas()),
 			})
 		}
-		return writeTable(command.OutOrStdout(),
-			[]string{"TOPIC", "PARTITION", "NODE", "ROLE", "TERM", "LEADER", "COMMIT", "LAST", "REPLICAS"}, rows)
+		if err := writeTable(command.OutOrStdout(),
+			[]string{"TOPIC", "PARTITION", "NODE", "ROLE", "TERM", "LEADER", "COMMIT", "LAST", "REPLICAS"}, rows); err != nil {
+			return err
+		}
+		for _, p := range response.GetPartitions() {
+			if p.GetError() != "" {
+				fmt.Fprintf(command.OutOrStdout(), "%s/%d: %s\n", p.GetTopic(), p.GetPartition(), p.GetError())
+			}
+		}
+		return nil
 	}
 	return command
 }
@@ -85,6 +94,7 @@ type raftPartitionView struct {
 	CommitIndex int64             `json:"commit_index"`
 	LastIndex   int64             `json:"last_index"`
 	Replicas    []raftReplicaView `json:"replicas"`
+	Error       string            `json:"error,omitempty"`
 }
 
 type raftReplicaView struct {
@@ -101,7 +111,7 @@ func viewRaft(response *adminv1.GetRaftResponse) raftView {
 	for _, p := range response.GetPartitions() {
 		partition := raftPartitionView{
 			Topic: p.GetTopic(), Partition: p.GetPartition(), Node: p.GetNode(), Role: p.GetRole(), Term: p.GetTerm(),
-			Leader: p.GetLeader(), CommitIndex: p.GetCommitIndex(), LastIndex: p.GetLastIndex(),
+			Leader: p.GetLeader(), CommitIndex: p.GetCommitIndex(), LastIndex: p.GetLastIndex(), Error: p.GetError(),
 			Replicas: make([]raftReplicaView, 0, len(p.GetReplicas())),
 		}
 		for _, r := range p.GetReplicas() {

@@ -57,7 +57,7 @@ func (f *fakeAdmin) GetRaft(context.Context, *adminv1.GetRaftRequest) (*adminv1.
 			{Node: "a", Role: "voter", MatchIndex: 9, NextIndex: 10, State: "replicate"},
 			{Node: "b", Role: "voter", MatchIndex: 4, NextIndex: 5, State: "probe"},
 		}},
-		{Topic: "orders", Node: "b", Role: "damaged"},
+		{Topic: "orders", Node: "b", Role: "damaged", Error: "the replica on node b is damaged"},
 	}}, nil
 }
 
@@ -124,13 +124,14 @@ func TestAdminRaft(t *testing.T) {
 	require.Equal(t, ""+
 		"TOPIC    PARTITION   NODE   ROLE      TERM   LEADER   COMMIT   LAST   REPLICAS\n"+
 		"orders   0           a      leader    3      a        7        9      a:9 b:4:probe\n"+
-		"orders   0           b      damaged   0      none     0        0      -\n",
+		"orders   0           b      damaged   0      none     0        0      -\n"+
+		"orders/0: the replica on node b is damaged\n",
 		succeed(t, server, "admin", "raft").out)
 	require.JSONEq(t, `{"partitions":[
 		{"topic":"orders","partition":0,"node":"a","role":"leader","term":3,"leader":"a","commit_index":7,"last_index":9,"replicas":[
 			{"node":"a","role":"voter","match_index":9,"next_index":10,"state":"replicate"},
 			{"node":"b","role":"voter","match_index":4,"next_index":5,"state":"probe"}]},
-		{"topic":"orders","partition":0,"node":"b","role":"damaged","term":0,"leader":"","commit_index":0,"last_index":0,"replicas":[]}
+		{"topic":"orders","partition":0,"node":"b","role":"damaged","term":0,"leader":"","commit_index":0,"last_index":0,"replicas":[],"error":"the replica on node b is damaged"}
 	]}`, succeed(t, server, "admin", "raft", "--output", "json").out)
 }
 

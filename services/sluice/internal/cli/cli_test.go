@@ -294,6 +294,40 @@ func TestNoPartition(t *testing.T) {
 	require.Contains(t, o.err, "orders has no partition 3")
 }
 
+// What is the matter with a partition is shown, and one that cannot be read does not
+// pass for an empty one.
+func TestUnsoundPartitions(t *testing.T) {
+	server := startFake(t)
+	succeed(t, server.address, "topic", "create", "orders", "--partitions", "3")
+	succeed(t, server.address, "produce", "orders", "a", "--partition", "2")
+	server.mu.unsound = map[int32]*logv1.PartitionInfo{
+		1: {Id: 1, LeaderEpoch: -1, State: "damaged", Error: "the replica on node b is damaged"},
+		2: {
+			Id: 2, EndOffset: 1, SegmentCount: 1, SizeBytes: 64, Leader: "node-1",
+			State: "no_space", Error: "no space left on the disk of node node-1",
+		},
+	}
+	shown := succeed(t, server.address, "topic", "describe", "orders").out
+	require.Contains(t, shown, strings.Join([]string{
+		"PARTITION   START   END   SEGMENTS   BYTES   LEADER",
+		"0           0       0     1          64      node-1",
+		"1           0       0     0          0       none",
+		"2           0       1     1          64      node-1",
+		"partition 1 is not sound (damaged): the replica on node b is damaged",
+		"partition 2 is not sound (no_space): no space left on the disk of node node-1",
+		"",
+		"CONFIG",
+	}, "\n"))
+	shown = succeed(t, server.address, "topic", "describe", "orders", "-o", "json").out
+	require.Contains(t, shown, `"state": "damaged",`)
+	require.Equal(t, 2, strings.Count(shown, `"error":`))
+
+	o := execute(t, server.address, "consume", "orders")
+	require.Equal(t, exitFailure, o.status)
+	require.Contains(t, o.err, "partition 1 of orders cannot be read: the replica on node b is damaged")
+	require.Equal(t, "a\n", succeed(t, server.address, "consume", "orders", "--partition", "2").out)
+}
+
 func TestCompletionAsksTheServer(t *testing.T) {
 	server := startFake(t)
 	succeed(t, server.address, "topic", "create", "orders")

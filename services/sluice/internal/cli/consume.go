@@ -202,6 +202,10 @@ func (c *consumption) start(ctx context.Context) ([]cursor, error) {
 		if len(c.flags.partitions) > 0 && !slices.Contains(c.flags.partitions, p.GetId()) {
 			continue
 		}
+		if state := p.GetState(); state != "" && state != "no_space" {
+			// Its numbers are zeros: it would pass for an empty one.
+			return nil, fmt.Errorf("partition %d of %s cannot be read: %s", p.GetId(), c.topic, p.GetError())
+		}
 		offset, found := committed[p.GetId()]
 		if !found {
 			if offset, err = c.flags.startOffset(p); err != nil {

@@ -38,6 +38,8 @@ type fake struct {
 		// Closed and replaced when records come.
 		changed  chan struct{}
 		produces int
+		// What is told of partitions with which something is wrong, of any topic.
+		unsound map[int32]*logv1.PartitionInfo
 	}
 }
 
@@ -133,6 +135,10 @@ func (f *fake) GetTopic(_ context.Context, r *logv1.GetTopicRequest) (*logv1.Get
 	}
 	response := &logv1.GetTopicResponse{Name: r.GetName(), Config: topic.config}
 	for i, records := range topic.partitions {
+		if unsound := f.mu.unsound[int32(i)]; unsound != nil {
+			response.Partitions = append(response.Partitions, unsound)
+			continue
+		}
 		response.Partitions = append(response.Partitions, &logv1.PartitionInfo{
 			Id: int32(i), EndOffset: int64(len(records)), SegmentCount: 1, SizeBytes: 64, Leader: "node-1", LeaderEpoch: 2,
 		})

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -32,6 +33,19 @@ func TestOperationsListsEveryOption(t *testing.T) {
 		return
 	}
 	require.Equal(t, want, table, "go test ./services/sluice/internal/cli -run TestOperations -update")
+}
+
+// A rule about a series that is called otherwise never fires.
+func TestAlertsAreAboutDocumentedSeries(t *testing.T) {
+	rules, err := os.ReadFile("../../../../deploy/alerts.yaml")
+	require.NoError(t, err)
+	documented, err := os.ReadFile("../../../../docs/operations.md")
+	require.NoError(t, err)
+	series := regexp.MustCompile(`\b(sluice|es)_[a-z_]+`).FindAllString(string(rules), -1)
+	require.NotEmpty(t, series)
+	for _, name := range series {
+		require.Contains(t, string(documented), "`"+name+"`")
+	}
 }
 
 func optionsTable(command *cobra.Command) string {

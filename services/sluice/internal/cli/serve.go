@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -60,6 +61,11 @@ func newNode(use string, roles ...sluice.Role) *cobra.Command {
 	}
 	conf.RegisterFlags(command.Flags())
 	cfg.RegisterFlags(command.Flags())
+	conf.HoldFaults(command)
+	// What cobra cannot read ends its reading, and is told with all else.
+	command.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
+		return errors.Join(err, conf.Load(command, os.Environ()))
+	})
 	return command
 }
 

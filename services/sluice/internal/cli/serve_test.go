@@ -31,6 +31,47 @@ func TestOptionsComeFromThreePlaces(t *testing.T) {
 	require.Contains(t, o.err, `"from/file"`)
 }
 
+// Whoever got several options wrong hears of all of them at once: where each was
+// given, what was given, and what was expected.
+func TestFaultsOfAllPlacesAreToldTogether(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "sluice.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("request-timeout: soon\nallow-remote-unauthenticated: perhaps\n"), 0o600))
+	t.Setenv("SLUICE_SEGMENT_BYTES", "much")
+	args := []string{
+		"serve", "--config", file, "--lease-ttl", "1 hour", "--storage-max-awake", "x",
+		"--log-level=loud",
+	}
+	faults := []string{
+		`--lease-ttl on the command line: expected a duration such as 500ms, 30s or 1h30m, got "1 hour"`,
+		`--storage-max-awake on the command line: expected a whole number, got "x"`,
+		`--log-level on the command line: expected text, got "loud": `,
+		`SLUICE_SEGMENT_BYTES in the environment: expected a whole number, got "much"`,
+		"request-timeout in " + file + `: expected a duration such as 500ms, 30s or 1h30m, got "soon"`,
+		"allow-remote-unauthenticated in " + file + `: expected true or false, got "perhaps"`,
+	}
+	o := execute(t, "", args...)
+	require.Equal(t, exitUsage, o.status)
+	for _, fault := range faults {
+		require.Contains(t, o.err, fault)
+	}
+	// An option that does not exist ends the reading of the command line, not the list.
+	o = execute(t, "", append(args, "--nonsense")...)
+	require.Equal(t, exitUsage, o.status)
+	for _, fault := range append(faults, "unknown flag: --nonsense") {
+		require.Contains(t, o.err, fault)
+	}
+	o = execute(t, "", append(args, "--node-id")...)
+	require.Contains(t, o.err, "flag needs an argument: --node-id")
+	require.Contains(t, o.err, faults[0])
+
+	// Whoever asks for help is not told that nothing is the default.
+	help := execute(t, "", "serve", "--help")
+	require.Equal(t, exitOK, help.status)
+	require.Contains(t, help.out, "(default 5s)")
+	require.NotContains(t, help.out, "(default [])")
+	require.NotContains(t, help.out, "(default 0)")
+}
+
 func TestServeRefuses(t *testing.T) {
 	for _, test := range []struct {
 		args string

@@ -134,6 +134,11 @@ func newTopicDescribe(flags *remoteFlags) *cobra.Command {
 		if err := writeTable(out, []string{"PARTITION", "START", "END", "SEGMENTS", "BYTES", "LEADER"}, rows); err != nil {
 			return err
 		}
+		for _, p := range topic.GetPartitions() {
+			if p.GetState() != "" {
+				fmt.Fprintf(out, "partition %d is not sound (%s): %s\n", p.GetId(), p.GetState(), p.GetError())
+			}
+		}
 		fmt.Fprintln(out)
 		return writeTopicConfig(out, topic.GetConfig())
 	}

@@ -151,6 +151,8 @@ type partitionView struct {
 	SizeBytes    int64  `json:"size_bytes"`
 	Leader       string `json:"leader"`
 	LeaderEpoch  int32  `json:"leader_epoch"`
+	State        string `json:"state,omitempty"`
+	Error        string `json:"error,omitempty"`
 }
 
 // viewTopic is the topic as the REST door shows it.
@@ -169,6 +171,8 @@ func viewTopic(topic *logv1.GetTopicResponse) topicView {
 			SizeBytes:    p.GetSizeBytes(),
 			Leader:       p.GetLeader(),
 			LeaderEpoch:  p.GetLeaderEpoch(),
+			State:        p.GetState(),
+			Error:        p.GetError(),
 		})
 	}
 	return view

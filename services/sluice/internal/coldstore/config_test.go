@@ -131,6 +131,10 @@ func TestRefuses(t *testing.T) {
 	}
 	require.ErrorContains(t, parse(t, map[string]string{"AWS_ENDPOINT_URL": "host:80"}, "--cold-storage=s3://bucket").Validate("/var"),
 		"--cold-storage-endpoint (of the AWS environment): expected http://host:port")
+	bundle := map[string]string{"AWS_CA_BUNDLE": empty}
+	require.ErrorContains(t, parse(t, bundle, "--cold-storage=s3://bucket").Validate("/var"),
+		"--cold-storage: AWS_CA_BUNDLE: there is no certificate in "+empty)
+	require.NoError(t, parse(t, bundle, "--cold-storage=/mnt").Validate("/var"), "it is about S3")
 	require.NoError(t, parse(t, nil, "--cold-storage=/var/lib/sluice-cold").Validate("/var/lib/sluice"))
 }
 

@@ -105,6 +105,9 @@ func (c *Config) bucket() (s3.Options, error) {
 		faults = append(faults, err)
 	}
 	faults = append(faults, fromEnvironment(&o))
+	if o.Authorities, err = s3.Authorities(); err != nil {
+		faults = append(faults, fmt.Errorf("--cold-storage: %w", err))
+	}
 	if err := errors.Join(faults...); err != nil {
 		return s3.Options{}, err
 	}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
-
-	"github.com/sluiceio/sluice/services/storage/internal/raftlog"
 )
 
 var (
@@ -17,7 +15,8 @@ var (
 	// an operator has looked.
 	ErrDamaged = errors.New("the replica is damaged")
 
-	// ErrDisk marks a replica whose disk refused a read or a write.
+	// ErrDisk marks a replica whose disk refused a read or a write; disk.go has the
+	// kinds of it.
 	ErrDisk = errors.New("the disk failed")
 
 	// ErrOverloaded refuses an append because too many bytes wait already.
@@ -33,18 +32,6 @@ var (
 	// ErrStopping answers what comes to a node that stops.
 	ErrStopping = errors.New("the node is stopping")
 )
-
-// diskFailure gives what a log returned its kind.
-func diskFailure(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, raftlog.ErrDamaged):
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
-	default:
-		return fmt.Errorf("%w: %w", ErrDisk, err)
-	}
-}
 
 // RemovedError refuses to place topics that the node was told to remove.
 type RemovedError struct{ Topics []uuid.UUID }

@@ -17,6 +17,7 @@ import (
 	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
 	"github.com/sluiceio/sluice/services/kit/vfs/faultfs"
 	"github.com/sluiceio/sluice/services/kit/vfs/memfs"
+	"github.com/sluiceio/sluice/services/storage/internal/raftlog"
 	"github.com/sluiceio/sluice/services/storage/internal/replica"
 )
 
@@ -144,13 +145,17 @@ func TestFullDiskRecoversByItself(t *testing.T) {
 	f.fault.next(1_000_000)
 	require.ErrorIs(t, f.write(), replica.ErrUnknownOutcome)
 	f.untouched()
-	require.ErrorIs(t, f.write(), ErrDisk, "not before its pause")
-	_, err := f.partition(f.topic, 0).Fetch(t.Context(), Fetch{Epoch: NoEpoch, LastEpoch: NoEpoch})
-	require.ErrorIs(t, err, ErrDisk)
+	for range 3 {
+		require.ErrorIs(t, f.write(), ErrNoSpace, "not before its pause")
+		require.Equal(t, f.acked, values(t, f.partition(f.topic, 0)), "it is read all the same")
+	}
+	tries := len(f.fault.happened())
 
 	f.clock.advance(reopenPause)
-	err = f.write()
+	err := f.write()
 	require.Error(t, err, "the disk is full still")
+	require.Greater(t, len(f.fault.happened()), tries)
+	require.Equal(t, f.acked, values(t, f.partition(f.topic, 0)))
 	f.untouched()
 
 	f.fault.next(0)
@@ -161,6 +166,33 @@ func TestFullDiskRecoversByItself(t *testing.T) {
 	require.Equal(t, f.acked, values(t, f.partition(f.topic, 0)))
 	require.NoError(t, f.stop())
 	require.Equal(t, f.acked, values(t, f.reopened().partition(f.topic, 0)))
+}
+
+// What makes room goes on while there is none for appends: it writes little, and
+// shares no write with them.
+func TestRetentionMakesRoomOnAFullDisk(t *testing.T) {
+	f := newFaulty(t, func(op faultfs.Op) bool { return op == faultfs.WritevAt }, syscall.ENOSPC)
+	for range 50 {
+		require.NoError(t, f.write())
+	}
+	require.NoError(t, f.Place([]*persistv1.CatalogTopic{placement(f.topic, 2, map[string]string{"retention.bytes": "1"}, 2)}))
+	f.fault.next(1_000_000)
+	require.ErrorIs(t, f.write(), replica.ErrUnknownOutcome)
+	require.ErrorIs(t, f.write(), ErrNoSpace)
+
+	failures, err := f.RunPass(t.Context(), Retention, true)
+	require.NoError(t, err)
+	require.Empty(t, failures)
+	d, err := f.partition(f.topic, 0).Describe(t.Context())
+	require.NoError(t, err)
+	require.Greater(t, d.View.State.StartOffset, int64(20))
+	require.LessOrEqual(t, d.Segments, 2)
+	require.ErrorIs(t, f.write(), ErrNoSpace, "not before its pause")
+
+	f.fault.next(0)
+	f.clock.advance(reopenPause)
+	require.NoError(t, f.write())
+	require.Equal(t, f.acked[d.View.State.StartOffset:], values(t, f.partition(f.topic, 0)))
 }
 
 func TestFailedSyncIsFinal(t *testing.T) {
@@ -269,5 +301,23 @@ func TestPlacementOnAFailingDisk(t *testing.T) {
 			_, err := again.Partition(replica.Key{Topic: gone})
 			require.ErrorIs(t, err, ErrUnknownPartition)
 		})
+	}
+}
+
+// A partition that met a bug does not blame its disk.
+func TestWhatCallersAreTold(t *testing.T) {
+	for told, err := range map[string]error{
+		"the replica on node n1 is damaged":                                          raftlog.ErrDamaged,
+		"no space left on the disk of node n1":                                       syscall.ENOSPC,
+		"the quota on the disk of node n1 is used up":                                syscall.EDQUOT,
+		"the disk of node n1 is read-only":                                           syscall.EROFS,
+		"the disk of node n1 reported an I/O error":                                  syscall.EIO,
+		"the disk of node n1 failed":                                                 syscall.EBADF,
+		"a fault of the server on node n1; the partition is opened anew in a moment": errPanic,
+	} {
+		failure := &FailureError{Node: "n1", Err: diskFailure(fmt.Errorf("write /data/0.log: %w", err))}
+		require.Equal(t, told, failure.Told())
+		require.ErrorIs(t, failure, err)
+		require.ErrorContains(t, failure, "/data/0.log", "the log has it")
 	}
 }

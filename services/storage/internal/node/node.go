@@ -67,8 +67,9 @@ type Options struct {
 	MaxProducers int
 
 	Upkeep Upkeep
-	// Cold may be empty.
+	// Cold may be empty, and so may Disk.
 	Cold Cold
+	Disk Disk
 }
 
 // Node holds the replicas of a storage node.
@@ -80,6 +81,7 @@ type Node struct {
 	pool    *pool
 	awake   *awakeSet
 	reports reports
+	reserve *reserve
 	// memory holds the bytes of appends that are under way.
 	memory *semaphore.Weighted
 	// signals are channels with room for one answer, empty and nobody's. They are
@@ -124,6 +126,7 @@ func Open(options Options) (_ *Node, err error) {
 		sleepers: sync.Pool{New: newSleeper},
 		signals:  sync.Pool{New: func() any { return make(chan struct{}, 1) }},
 		cold:     newColdStorage(options.Cold),
+		reserve:  newReserve(options),
 	}
 	n.deleting = map[uuid.UUID]<-chan struct{}{}
 	n.mu.topics = map[uuid.UUID]*topic{}

@@ -16,26 +16,45 @@ import (
 )
 
 // reopenPause is how long a replica whose disk refused a write waits before it
-// is opened anew.
+// is opened anew, or, if it reads on, before an append is tried again.
 const reopenPause = time.Second
 
 // ownerOpen returns the partition's replica, opening it first if need be. It is
-// nil, without an error, for an unwritten partition that is not to be created.
+// nil, without an error, for an unwritten partition that is not to be created. A
+// replica that reads on comes with the reason for which appends are refused, if
+// there are any: create is what tells.
 func (p *Partition) ownerOpen(create bool) (*replica.Replica, error) {
-	if f := p.failure.Load(); f != nil {
-		if f.retry.IsZero() || p.node.options.Now().Before(f.retry) {
-			return nil, f.err
+	r, f := p.open.Load(), p.failure.Load()
+	switch {
+	case f == nil && r != nil:
+		return r, nil
+	case f == nil:
+	case f.paused(p.node.options.Now()):
+		if r != nil && !create {
+			return r, nil
 		}
-	} else if r := p.open.Load(); r != nil {
+		return r, f.err
+	case r != nil:
+		if create {
+			p.failure.Store(nil)
+		}
 		return r, nil
 	}
 	if !p.written.Load() && !create {
 		return nil, nil
 	}
-	return p.ownerOpenAnew()
+	r, err := p.ownerOpenAnew()
+	if err == nil {
+		p.failure.Store(nil)
+	}
+	return r, err
 }
 
-// ownerOpenAnew opens the replica from what is on disk.
+// paused tells that it is not time yet to try again.
+func (f *failure) paused(now time.Time) bool { return f.retry.IsZero() || now.Before(f.retry) }
+
+// ownerOpenAnew opens the replica from what is on disk. The failure that was the
+// reason for it is the caller's to clear.
 func (p *Partition) ownerOpenAnew() (_ *replica.Replica, err error) {
 	defer p.ownerRecover(func(failed error) { err = failed })
 	log, err := p.openLog()
@@ -59,7 +78,6 @@ func (p *Partition) ownerOpenAnew() (_ *replica.Replica, err error) {
 	if err := p.settle(log); err != nil {
 		return nil, p.ownerRefuse(errors.Join(err, r.Abandon()))
 	}
-	p.failure.Store(nil)
 	p.open.Store(r)
 	p.watchers.wake()
 	return r, nil
@@ -122,24 +140,32 @@ func (p *Partition) limits() raftlog.Limits {
 }
 
 // ownerFail takes a replica that has failed out of service and returns why it
-// serves nothing.
+// serves nothing. One that had no room for a write is opened again at once, to be
+// read: that needs none, since it cuts what is torn and the zeros that were written
+// ahead. Until the pause is over it takes no appends.
 func (p *Partition) ownerFail(r *replica.Replica, err error) error {
 	p.open.Store(nil)
 	p.node.awake.remove(p)
-	return p.ownerRefuse(errors.Join(err, r.Abandon()))
+	err = p.ownerRefuse(errors.Join(err, r.Abandon()))
+	if f := p.failure.Load(); outOfSpace(err) && !f.retry.IsZero() {
+		if _, failed := p.ownerOpenAnew(); failed == nil {
+			p.failure.Store(f)
+		}
+	}
+	return err
 }
 
 // ownerRefuse notes why the partition serves nothing. Damage, and a sync that
 // failed (what the page cache holds is then unknown), are final; a write that the
 // disk refused is tried again after a pause, from what is on disk.
 func (p *Partition) ownerRefuse(err error) error {
-	f := &failure{err: diskFailure(err)}
+	f := &failure{err: &FailureError{Node: p.node.options.ID, Err: diskFailure(err)}}
 	if !errors.Is(err, raftlog.ErrDamaged) && !errors.Is(err, raftlog.ErrSyncFailed) {
 		f.retry = p.node.options.Now().Add(reopenPause)
 	}
 	p.failure.Store(f)
 	p.watchers.wake()
-	p.node.options.Logger.Error("partition serves nothing",
+	p.node.options.Logger.Error("partition has failed",
 		"topic", p.topic.name, "partition", p.key.Partition, "retried", !f.retry.IsZero(), "error", f.err)
 	return f.err
 }

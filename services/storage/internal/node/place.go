@@ -51,7 +51,7 @@ func (n *Node) Place(topics []*persistv1.CatalogTopic) error {
 		}
 	}
 	if err := n.catalog.Put(changed...); err != nil {
-		return fmt.Errorf("%w: %w", ErrDisk, err)
+		return diskFailure(err)
 	}
 	for _, record := range changed {
 		added, err := n.adopt(record)
@@ -119,7 +119,7 @@ func (n *Node) Remove(ids []uuid.UUID, revision int64) error {
 		return ErrStopping
 	}
 	if err := n.catalog.Remove(revision, ids, n.mayBeCold(ids)); err != nil {
-		return fmt.Errorf("%w: %w", ErrDisk, err)
+		return diskFailure(err)
 	}
 	for _, id := range ids {
 		var closed []<-chan struct{}

@@ -28,10 +28,10 @@ const NoEpoch int32 = -1
 // if need be. The log is nil for an unwritten partition, whose view is that of an
 // empty log.
 func (p *Partition) view(ctx context.Context) (*replica.View, *raftlog.Log, error) {
-	if f := p.failure.Load(); f != nil && (f.retry.IsZero() || p.node.options.Now().Before(f.retry)) {
+	r := p.open.Load()
+	if f := p.failure.Load(); f != nil && (r == nil || f.retry.IsZero()) && f.paused(p.node.options.Now()) {
 		return nil, nil, f.err
 	}
-	r := p.open.Load()
 	if r == nil {
 		if !p.written.Load() {
 			return &replica.View{Role: replica.RoleLeader, Leader: p.id, Sole: p.sole()}, nil, nil
@@ -40,13 +40,14 @@ func (p *Partition) view(ctx context.Context) (*replica.View, *raftlog.Log, erro
 		p.do(task{run: func(_ *replica.Replica, err error) { opened <- err }}, true)
 		select {
 		case err := <-opened:
-			if err != nil {
+			// The reason for which appends are refused may come with a replica.
+			if r = p.open.Load(); r == nil && err != nil {
 				return nil, nil, err
 			}
 		case <-ctx.Done():
 			return nil, nil, fmt.Errorf("open: %w", ctx.Err())
 		}
-		if r = p.open.Load(); r == nil {
+		if r == nil {
 			if f := p.failure.Load(); f != nil {
 				return nil, nil, f.err
 			}

@@ -24,10 +24,11 @@ type Report struct {
 // report returns the partition's current report. A sole replica leads as soon as
 // it is placed: it can be written to at any time.
 func (p *Partition) report() report {
-	if f := p.failure.Load(); f != nil {
+	r := p.open.Load()
+	if f := p.failure.Load(); f != nil && r == nil {
 		return report{Damaged: !f.ended}
 	}
-	if r := p.open.Load(); r != nil {
+	if r != nil {
 		view := r.View()
 		return report{Leads: view.Serves || view.Sole, Epoch: int32(min(view.Term, 1<<31-1))}
 	}

@@ -2,18 +2,16 @@ package node
 
 import (
 	"fmt"
-	"math"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/google/uuid"
 
 	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
 	"github.com/sluiceio/sluice/services/kit/recordbatch"
+	"github.com/sluiceio/sluice/services/kit/topicconfig"
 	"github.com/sluiceio/sluice/services/storage/internal/raftlog"
 	"github.com/sluiceio/sluice/services/storage/internal/retain"
 )
@@ -101,41 +99,39 @@ const AsRetention int64 = -2
 
 // resolve reads a topic's set configs, under Kafka's names. The coordinator has
 // checked them; a value that cannot be read falls back to the default, since
-// nothing can be refused any more.
+// nothing can be refused any more. Package topicconfig has the defaults that are not
+// the node's.
 func resolve(set map[string]string, defaults Defaults) *Config {
+	whole := func(name string) int64 { return topicconfig.Int(set, name) }
 	config := &Config{
 		SegmentBytes:       number(set, "segment.bytes", defaults.SegmentBytes),
-		SegmentMs:          number(set, "segment.ms", (7 * 24 * time.Hour).Milliseconds()),
+		SegmentMs:          whole("segment.ms"),
 		MaxMessageBytes:    int(number(set, "max.message.bytes", int64(defaults.MaxMessageBytes))),
-		Compacted:          strings.Contains(set["cleanup.policy"], "compact"),
-		LogAppendTime:      set["message.timestamp.type"] == "LogAppendTime",
-		TimestampBeforeMs:  number(set, "message.timestamp.before.max.ms", math.MaxInt64),
-		TimestampAfterMs:   number(set, "message.timestamp.after.max.ms", time.Hour.Milliseconds()),
-		IndexIntervalBytes: number(set, "index.interval.bytes", 4096),
-		Deletes:            set["cleanup.policy"] == "" || strings.Contains(set["cleanup.policy"], "delete"),
-		Retention: retain.Limits{
-			Ms:    number(set, "retention.ms", (7 * 24 * time.Hour).Milliseconds()),
-			Bytes: number(set, "retention.bytes", retain.Unlimited),
-		},
+		Compacted:          topicconfig.Compacts(set),
+		LogAppendTime:      topicconfig.Text(set, "message.timestamp.type") == "LogAppendTime",
+		TimestampBeforeMs:  whole("message.timestamp.before.max.ms"),
+		TimestampAfterMs:   whole("message.timestamp.after.max.ms"),
+		IndexIntervalBytes: whole("index.interval.bytes"),
+		Deletes:            topicconfig.Deletes(set),
+		Retention:          retain.Limits{Ms: whole("retention.ms"), Bytes: whole("retention.bytes")},
 		Compaction: retain.Compaction{
-			MinLagMs:    number(set, "min.compaction.lag.ms", 0),
-			MaxLagMs:    number(set, "max.compaction.lag.ms", math.MaxInt64),
-			DirtyRatio:  ratio(set, "min.cleanable.dirty.ratio", 0.5),
-			TombstoneMs: number(set, "delete.retention.ms", (24 * time.Hour).Milliseconds()),
+			MinLagMs:    whole("min.compaction.lag.ms"),
+			MaxLagMs:    whole("max.compaction.lag.ms"),
+			DirtyRatio:  topicconfig.Float(set, "min.cleanable.dirty.ratio"),
+			TombstoneMs: whole("delete.retention.ms"),
 		},
+		Tiered: topicconfig.Tiered(set),
 	}
 	if config.Compacted {
 		// What may wait no longer must be sealed by then, as in Kafka.
 		config.SegmentMs = min(config.SegmentMs, config.Compaction.MaxLagMs)
 	}
-	config.Tiered = (set["cleanup.policy"] == "" || set["cleanup.policy"] == "delete") &&
-		set["remote.storage.enable"] != "false" && set["remote.log.copy.disable"] != "true"
 	config.Local = retain.Limits{
 		Ms:    local(set, "local.retention.ms", defaults.Local.Ms, config.Retention.Ms),
 		Bytes: local(set, "local.retention.bytes", defaults.Local.Bytes, config.Retention.Bytes),
 	}
 	// "producer", which is no codec, leaves Codec nil.
-	if codec, err := recordbatch.ParseCodec(set["compression.type"]); err == nil {
+	if codec, err := recordbatch.ParseCodec(topicconfig.Text(set, "compression.type")); err == nil {
 		config.Codec = &codec
 	}
 	return config
@@ -153,16 +149,10 @@ func local(set map[string]string, name string, otherwise, retention int64) int64
 	return n
 }
 
+// number is a config whose default is the node's.
 func number(set map[string]string, name string, otherwise int64) int64 {
 	if n, err := strconv.ParseInt(set[name], 10, 64); err == nil {
 		return n
-	}
-	return otherwise
-}
-
-func ratio(set map[string]string, name string, otherwise float64) float64 {
-	if r, err := strconv.ParseFloat(set[name], 64); err == nil {
-		return r
 	}
 	return otherwise
 }

@@ -38,9 +38,13 @@ func describe(ctx context.Context, name *storagev1.Partition, p *node.Partition)
 	out := &storagev1.DescribeResponse_PartitionDescription{Partition: name}
 	d, err := p.Describe(ctx)
 	if err != nil {
-		out.Error, out.Role = partitionError(err), "damaged"
+		out.Error, out.Role = partitionError(err), "failed"
+		if out.Error.GetCode() == storagev1.ErrorCode_ERROR_CODE_DAMAGED {
+			out.Role = "damaged"
+		}
 		return out
 	}
+	out.RefusesAppends = partitionError(p.RefusesAppends())
 	view := d.View
 	out.LogStartOffset = view.State.StartOffset
 	out.HighWatermark = view.HighWatermark

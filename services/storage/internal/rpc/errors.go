@@ -23,6 +23,8 @@ var errorCodes = []struct {
 	{replica.ErrUnknownOutcome, storagev1.ErrorCode_ERROR_CODE_UNKNOWN_OUTCOME},
 	{node.ErrUnknownPartition, storagev1.ErrorCode_ERROR_CODE_UNKNOWN_PARTITION},
 	{node.ErrDamaged, storagev1.ErrorCode_ERROR_CODE_DAMAGED},
+	{node.ErrNoSpace, storagev1.ErrorCode_ERROR_CODE_NO_SPACE},
+	{node.ErrQuota, storagev1.ErrorCode_ERROR_CODE_NO_SPACE},
 	{node.ErrDisk, storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED},
 	{cold.ErrDamaged, storagev1.ErrorCode_ERROR_CODE_COLD_DAMAGED},
 	{cold.ErrUnavailable, storagev1.ErrorCode_ERROR_CODE_COLD_UNAVAILABLE},
@@ -49,6 +51,7 @@ var errorCodes = []struct {
 var withoutFiles = map[storagev1.ErrorCode]error{
 	storagev1.ErrorCode_ERROR_CODE_DAMAGED:         node.ErrDamaged,
 	storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED:  node.ErrDisk,
+	storagev1.ErrorCode_ERROR_CODE_NO_SPACE:        node.ErrNoSpace,
 	storagev1.ErrorCode_ERROR_CODE_UNKNOWN_OUTCOME: replica.ErrUnknownOutcome,
 	// These name objects and the store's address.
 	storagev1.ErrorCode_ERROR_CODE_COLD_DAMAGED:     cold.ErrDamaged,
@@ -79,6 +82,10 @@ func partitionError(err error) *storagev1.PartitionError {
 	out := &storagev1.PartitionError{Code: code, Message: err.Error()}
 	if text, ok := withoutFiles[code]; ok {
 		out.Message = text.Error()
+	}
+	var failure *node.FailureError
+	if errors.As(err, &failure) && code != storagev1.ErrorCode_ERROR_CODE_UNKNOWN_OUTCOME {
+		out.Message = failure.Told()
 	}
 	var refused *check.Error
 	if errors.As(err, &refused) && refused.Record >= 0 {

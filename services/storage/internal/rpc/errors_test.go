@@ -34,6 +34,11 @@ var domainErrors = map[string]struct {
 	"node.ErrUnknownPartition": {err: node.ErrUnknownPartition, code: storagev1.ErrorCode_ERROR_CODE_UNKNOWN_PARTITION},
 	"node.ErrDamaged":          {err: node.ErrDamaged, code: storagev1.ErrorCode_ERROR_CODE_DAMAGED},
 	"node.ErrDisk":             {err: node.ErrDisk, code: storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED},
+	"node.ErrNoSpace":          {err: node.ErrNoSpace, code: storagev1.ErrorCode_ERROR_CODE_NO_SPACE},
+	"node.ErrQuota":            {err: node.ErrQuota, code: storagev1.ErrorCode_ERROR_CODE_NO_SPACE},
+	"node.ErrReadOnly":         {err: node.ErrReadOnly, code: storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED},
+	"node.ErrIO":               {err: node.ErrIO, code: storagev1.ErrorCode_ERROR_CODE_STORAGE_FAILED},
+	"node.FailureError":        {err: &node.FailureError{Node: "n2", Err: node.ErrQuota}, code: storagev1.ErrorCode_ERROR_CODE_NO_SPACE},
 	"node.ErrOverloaded":       {err: node.ErrOverloaded, code: storagev1.ErrorCode_ERROR_CODE_OVERLOADED},
 	"node.ErrOffsetOutOfRange": {err: node.ErrOffsetOutOfRange, code: storagev1.ErrorCode_ERROR_CODE_OFFSET_OUT_OF_RANGE},
 	"node.ErrStopping":         {err: node.ErrStopping, code: storagev1.ErrorCode_ERROR_CODE_NOT_AVAILABLE},
@@ -180,6 +185,18 @@ func TestErrorsKeepFilesToThemselves(t *testing.T) {
 		got := partitionError(fmt.Errorf("fetch t/0: %w: open /data/0.log: gone", sentinel))
 		require.Equal(t, code, got.GetCode())
 		require.NotContains(t, got.GetMessage(), "/data")
+	}
+	for cause, told := range map[error]string{
+		node.ErrDamaged:                       "the replica on node n2 is damaged",
+		node.ErrNoSpace:                       "no space left on the disk of node n2",
+		node.ErrQuota:                         "the quota on the disk of node n2 is used up",
+		node.ErrReadOnly:                      "the disk of node n2 is read-only",
+		node.ErrIO:                            "the disk of node n2 reported an I/O error",
+		fmt.Errorf("%w: short", node.ErrDisk): "the disk of node n2 failed",
+		fmt.Errorf("%w: again", node.ErrReadOnly): "the disk of node n2 is read-only",
+	} {
+		got := partitionError(fmt.Errorf("fetch t/0: %w", &node.FailureError{Node: "n2", Err: fmt.Errorf("%w: /data/0.log", cause)}))
+		require.Equal(t, told, got.GetMessage())
 	}
 	got := partitionError(fmt.Errorf("fetch t/0: %w: 5 is not in 0..3", node.ErrOffsetOutOfRange))
 	require.Equal(t, "fetch t/0: offset out of range: 5 is not in 0..3", got.GetMessage())

@@ -1129,14 +1129,17 @@ type RaftPartition struct {
 	Topic     string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
 	Partition int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
 	Node      string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
-	// "leader", "follower", "candidate", "learner" or "damaged".
+	// "leader", "follower", "candidate", "learner", or, of a replica that serves
+	// nothing, "damaged" or "failed".
 	Role string `protobuf:"bytes,4,opt,name=role,proto3" json:"role,omitempty"`
 	Term int64  `protobuf:"varint,5,opt,name=term,proto3" json:"term,omitempty"`
 	// Node id; empty while there is none.
-	Leader        string         `protobuf:"bytes,6,opt,name=leader,proto3" json:"leader,omitempty"`
-	CommitIndex   int64          `protobuf:"varint,7,opt,name=commit_index,json=commitIndex,proto3" json:"commit_index,omitempty"`
-	LastIndex     int64          `protobuf:"varint,8,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
-	Replicas      []*RaftReplica `protobuf:"bytes,9,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	Leader      string         `protobuf:"bytes,6,opt,name=leader,proto3" json:"leader,omitempty"`
+	CommitIndex int64          `protobuf:"varint,7,opt,name=commit_index,json=commitIndex,proto3" json:"commit_index,omitempty"`
+	LastIndex   int64          `protobuf:"varint,8,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
+	Replicas    []*RaftReplica `protobuf:"bytes,9,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	// What is wrong with the replica; empty while it is sound.
+	Error         string `protobuf:"bytes,10,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1232,6 +1235,13 @@ func (x *RaftPartition) GetReplicas() []*RaftReplica {
 		return x.Replicas
 	}
 	return nil
+}
+
+func (x *RaftPartition) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
 }
 
 // RaftReplica is how far the leader sees a replica.
@@ -1819,7 +1829,7 @@ const file_sluice_admin_v1_admin_proto_rawDesc = "" +
 	"\x0fGetRaftResponse\x12>\n" +
 	"\n" +
 	"partitions\x18\x01 \x03(\v2\x1e.sluice.admin.v1.RaftPartitionR\n" +
-	"partitions\"\x93\x02\n" +
+	"partitions\"\xb1\x02\n" +
 	"\rRaftPartition\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x12\n" +
@@ -1830,7 +1840,9 @@ const file_sluice_admin_v1_admin_proto_rawDesc = "" +
 	"\fcommit_index\x18\a \x01(\x03R\vcommitIndex\x12\x1d\n" +
 	"\n" +
 	"last_index\x18\b \x01(\x03R\tlastIndex\x128\n" +
-	"\breplicas\x18\t \x03(\v2\x1c.sluice.admin.v1.RaftReplicaR\breplicas\"\x8b\x01\n" +
+	"\breplicas\x18\t \x03(\v2\x1c.sluice.admin.v1.RaftReplicaR\breplicas\x12\x1c\n" +
+	"\x05error\x18\n" +
+	" \x01(\tB\x06\x8a\xc9\x18\x02(\x01R\x05error\"\x8b\x01\n" +
 	"\vRaftReplica\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1f\n" +

@@ -438,7 +438,14 @@ type PartitionInfo struct {
 	// Node that leads the partition; empty while there is none.
 	Leader string `protobuf:"bytes,6,opt,name=leader,proto3" json:"leader,omitempty"`
 	// Term of that leader, Kafka's leader epoch; -1 before the first one.
-	LeaderEpoch   int32 `protobuf:"varint,7,opt,name=leader_epoch,json=leaderEpoch,proto3" json:"leader_epoch,omitempty"`
+	LeaderEpoch int32 `protobuf:"varint,7,opt,name=leader_epoch,json=leaderEpoch,proto3" json:"leader_epoch,omitempty"`
+	// What is wrong with the partition, empty while it is sound: "damaged",
+	// "failed" (its disk refused, or a fault of the server), "unreachable" (no node
+	// that has it answers) and "no_leader" serve nothing, and the numbers above are
+	// 0; "no_space" serves reads.
+	State string `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"`
+	// The same in words.
+	Error         string `protobuf:"bytes,9,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -520,6 +527,20 @@ func (x *PartitionInfo) GetLeaderEpoch() int32 {
 		return x.LeaderEpoch
 	}
 	return 0
+}
+
+func (x *PartitionInfo) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *PartitionInfo) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
 }
 
 type GetTopicConfigRequest struct {
@@ -847,7 +868,7 @@ const file_sluice_log_v1_topic_proto_rawDesc = "" +
 	"\n" +
 	"partitions\x18\x02 \x03(\v2\x1c.sluice.log.v1.PartitionInfoR\n" +
 	"partitions\x122\n" +
-	"\x06config\x18\x03 \x01(\v2\x1a.sluice.log.v1.TopicConfigR\x06config\"\xe0\x01\n" +
+	"\x06config\x18\x03 \x01(\v2\x1a.sluice.log.v1.TopicConfigR\x06config\"\x9c\x02\n" +
 	"\rPartitionInfo\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x05R\x02id\x12!\n" +
 	"\fstart_offset\x18\x02 \x01(\x03R\vstartOffset\x12\x1d\n" +
@@ -857,7 +878,9 @@ const file_sluice_log_v1_topic_proto_rawDesc = "" +
 	"\n" +
 	"size_bytes\x18\x05 \x01(\x03R\tsizeBytes\x12\x16\n" +
 	"\x06leader\x18\x06 \x01(\tR\x06leader\x12!\n" +
-	"\fleader_epoch\x18\a \x01(\x05R\vleaderEpoch\"+\n" +
+	"\fleader_epoch\x18\a \x01(\x05R\vleaderEpoch\x12\x1c\n" +
+	"\x05state\x18\b \x01(\tB\x06\x8a\xc9\x18\x02(\x01R\x05state\x12\x1c\n" +
+	"\x05error\x18\t \x01(\tB\x06\x8a\xc9\x18\x02(\x01R\x05error\"+\n" +
 	"\x15GetTopicConfigRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"L\n" +
 	"\x16GetTopicConfigResponse\x122\n" +

@@ -655,8 +655,9 @@ func (x *GroupOffset) GetExpireTimeMs() int64 {
 	return 0
 }
 
-// Group is a group as such. It stays when it has no members, until it is deleted,
-// so that it keeps its owner and its generation never goes back.
+// Group is a group as such. It stays when it has no members, until it is deleted or
+// has had nothing left to keep for long, so that it keeps its owner and its generation
+// never goes back.
 type Group struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	GroupType GroupType              `protobuf:"varint,1,opt,name=group_type,json=groupType,proto3,enum=sluice.persist.v1.GroupType" json:"group_type,omitempty"`
@@ -664,7 +665,10 @@ type Group struct {
 	Owner string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Grows by one with each rebalance. Before the first it is the shard's floor at
 	// the group's beginning.
-	Generation    int64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
+	Generation int64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
+	// When the group was first seen without members and committed offsets, in ms; 0
+	// while it has any, or nobody has looked.
+	IdleSinceMs   int64 `protobuf:"varint,4,opt,name=idle_since_ms,json=idleSinceMs,proto3" json:"idle_since_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -720,6 +724,13 @@ func (x *Group) GetGeneration() int64 {
 	return 0
 }
 
+func (x *Group) GetIdleSinceMs() int64 {
+	if x != nil {
+		return x.IdleSinceMs
+	}
+	return 0
+}
+
 // GroupFloorKey is the key of the one GroupFloor of a shard.
 type GroupFloorKey struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -758,10 +769,10 @@ func (*GroupFloorKey) Descriptor() ([]byte, []int) {
 }
 
 // GroupFloor is where the generations of new groups begin, so that a group that
-// was deleted and made again never has one twice.
+// went and was made again never has one twice.
 type GroupFloor struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The highest of the groups that were deleted; no record is 0.
+	// The highest of the groups that went; no record is 0.
 	Generation    int64 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1195,14 +1206,15 @@ const file_sluice_persist_v1_shard_proto_rawDesc = "" +
 	"\fleader_epoch\x18\x03 \x01(\x05R\vleaderEpoch\x12\x1a\n" +
 	"\bmetadata\x18\x04 \x01(\tR\bmetadata\x12$\n" +
 	"\x0ecommit_time_ms\x18\x05 \x01(\x03R\fcommitTimeMs\x12$\n" +
-	"\x0eexpire_time_ms\x18\x06 \x01(\x03R\fexpireTimeMs\"z\n" +
+	"\x0eexpire_time_ms\x18\x06 \x01(\x03R\fexpireTimeMs\"\x9e\x01\n" +
 	"\x05Group\x12;\n" +
 	"\n" +
 	"group_type\x18\x01 \x01(\x0e2\x1c.sluice.persist.v1.GroupTypeR\tgroupType\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x03 \x01(\x03R\n" +
-	"generation\"\x0f\n" +
+	"generation\x12\"\n" +
+	"\ridle_since_ms\x18\x04 \x01(\x03R\vidleSinceMs\"\x0f\n" +
 	"\rGroupFloorKey\",\n" +
 	"\n" +
 	"GroupFloor\x12\x1e\n" +

@@ -51,7 +51,7 @@ const (
 	ErrorCode_ERROR_CODE_FENCED_OWNER ErrorCode = 12
 	// This replica's files are damaged; it serves nothing.
 	ErrorCode_ERROR_CODE_DAMAGED ErrorCode = 13
-	// The disk refused a write or is full.
+	// The disk refused a read or a write.
 	ErrorCode_ERROR_CODE_STORAGE_FAILED ErrorCode = 14
 	// Too many bytes wait to be written to the partition.
 	ErrorCode_ERROR_CODE_OVERLOADED      ErrorCode = 15
@@ -72,6 +72,9 @@ const (
 	// What is asked for is in cold storage, and the object there is damaged or lost.
 	// Nothing of it is served.
 	ErrorCode_ERROR_CODE_COLD_DAMAGED ErrorCode = 25
+	// The disk has no space left for it; nothing was appended. It is worth another
+	// try: reads are served, and appends again once there is space.
+	ErrorCode_ERROR_CODE_NO_SPACE ErrorCode = 26
 )
 
 // Enum value maps for ErrorCode.
@@ -103,6 +106,7 @@ var (
 		23: "ERROR_CODE_STALE_GUARD",
 		24: "ERROR_CODE_COLD_UNAVAILABLE",
 		25: "ERROR_CODE_COLD_DAMAGED",
+		26: "ERROR_CODE_NO_SPACE",
 	}
 	ErrorCode_value = map[string]int32{
 		"ERROR_CODE_UNSPECIFIED":            0,
@@ -131,6 +135,7 @@ var (
 		"ERROR_CODE_STALE_GUARD":            23,
 		"ERROR_CODE_COLD_UNAVAILABLE":       24,
 		"ERROR_CODE_COLD_DAMAGED":           25,
+		"ERROR_CODE_NO_SPACE":               26,
 	}
 )
 
@@ -2782,7 +2787,8 @@ type DescribeResponse_PartitionDescription struct {
 	LogEndOffset     int64                  `protobuf:"varint,6,opt,name=log_end_offset,json=logEndOffset,proto3" json:"log_end_offset,omitempty"`
 	SegmentCount     int32                  `protobuf:"varint,7,opt,name=segment_count,json=segmentCount,proto3" json:"segment_count,omitempty"`
 	SizeBytes        int64                  `protobuf:"varint,8,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
-	// "leader", "follower", "candidate", "learner" or "damaged".
+	// "leader", "follower", "candidate", "learner"; "damaged" or "failed" with an
+	// error.
 	Role        string                              `protobuf:"bytes,9,opt,name=role,proto3" json:"role,omitempty"`
 	Term        int64                               `protobuf:"varint,10,opt,name=term,proto3" json:"term,omitempty"`
 	Leader      *LeaderHint                         `protobuf:"bytes,11,opt,name=leader,proto3" json:"leader,omitempty"`
@@ -2802,8 +2808,10 @@ type DescribeResponse_PartitionDescription struct {
 	// What is in cold storage.
 	ColdSegmentCount int64 `protobuf:"varint,21,opt,name=cold_segment_count,json=coldSegmentCount,proto3" json:"cold_segment_count,omitempty"`
 	ColdSizeBytes    int64 `protobuf:"varint,22,opt,name=cold_size_bytes,json=coldSizeBytes,proto3" json:"cold_size_bytes,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Why appends are refused just now by a replica that serves reads.
+	RefusesAppends *PartitionError `protobuf:"bytes,23,opt,name=refuses_appends,json=refusesAppends,proto3" json:"refuses_appends,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *DescribeResponse_PartitionDescription) Reset() {
@@ -2988,6 +2996,13 @@ func (x *DescribeResponse_PartitionDescription) GetColdSizeBytes() int64 {
 		return x.ColdSizeBytes
 	}
 	return 0
+}
+
+func (x *DescribeResponse_PartitionDescription) GetRefusesAppends() *PartitionError {
+	if x != nil {
+		return x.RefusesAppends
+	}
+	return nil
 }
 
 // ReplicaProgress is how far the leader sees a replica.
@@ -3607,10 +3622,10 @@ const file_sluice_storage_v1_storage_proto_rawDesc = "" +
 	"\x0fDescribeRequest\x12<\n" +
 	"\n" +
 	"partitions\x18\x01 \x03(\v2\x1c.sluice.storage.v1.PartitionR\n" +
-	"partitions\"\x90\n" +
+	"partitions\"\xdc\n" +
 	"\n" +
 	"\x10DescribeResponse\x12\\\n" +
-	"\fdescriptions\x18\x01 \x03(\v28.sluice.storage.v1.DescribeResponse.PartitionDescriptionR\fdescriptions\x1a\xec\a\n" +
+	"\fdescriptions\x18\x01 \x03(\v28.sluice.storage.v1.DescribeResponse.PartitionDescriptionR\fdescriptions\x1a\xb8\b\n" +
 	"\x14PartitionDescription\x12:\n" +
 	"\tpartition\x18\x01 \x01(\v2\x1c.sluice.storage.v1.PartitionR\tpartition\x127\n" +
 	"\x05error\x18\x02 \x01(\v2!.sluice.storage.v1.PartitionErrorR\x05error\x12(\n" +
@@ -3637,7 +3652,8 @@ const file_sluice_storage_v1_storage_proto_rawDesc = "" +
 	"\x1acompaction_records_dropped\x18\x13 \x01(\x03R\x18compactionRecordsDropped\x12,\n" +
 	"\x12local_start_offset\x18\x14 \x01(\x03R\x10localStartOffset\x12,\n" +
 	"\x12cold_segment_count\x18\x15 \x01(\x03R\x10coldSegmentCount\x12&\n" +
-	"\x0fcold_size_bytes\x18\x16 \x01(\x03R\rcoldSizeBytes\x1a\xae\x01\n" +
+	"\x0fcold_size_bytes\x18\x16 \x01(\x03R\rcoldSizeBytes\x12J\n" +
+	"\x0frefuses_appends\x18\x17 \x01(\v2!.sluice.storage.v1.PartitionErrorR\x0erefusesAppends\x1a\xae\x01\n" +
 	"\x0fReplicaProgress\x12\x1d\n" +
 	"\n" +
 	"replica_id\x18\x01 \x01(\x04R\treplicaId\x12\x12\n" +
@@ -3708,7 +3724,7 @@ const file_sluice_storage_v1_storage_proto_rawDesc = "" +
 	"\bfailures\x18\x01 \x03(\v23.sluice.storage.v1.RunPassResponse.PartitionFailureR\bfailures\x1a\x87\x01\n" +
 	"\x10PartitionFailure\x12:\n" +
 	"\tpartition\x18\x01 \x01(\v2\x1c.sluice.storage.v1.PartitionR\tpartition\x127\n" +
-	"\x05error\x18\x02 \x01(\v2!.sluice.storage.v1.PartitionErrorR\x05error*\xce\x06\n" +
+	"\x05error\x18\x02 \x01(\v2!.sluice.storage.v1.PartitionErrorR\x05error*\xe7\x06\n" +
 	"\tErrorCode\x12\x1a\n" +
 	"\x16ERROR_CODE_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_CODE_UNKNOWN_PARTITION\x10\x01\x12\x19\n" +
@@ -3736,7 +3752,8 @@ const file_sluice_storage_v1_storage_proto_rawDesc = "" +
 	"\x16ERROR_CODE_UNSUPPORTED\x10\x16\x12\x1a\n" +
 	"\x16ERROR_CODE_STALE_GUARD\x10\x17\x12\x1f\n" +
 	"\x1bERROR_CODE_COLD_UNAVAILABLE\x10\x18\x12\x1b\n" +
-	"\x17ERROR_CODE_COLD_DAMAGED\x10\x19*K\n" +
+	"\x17ERROR_CODE_COLD_DAMAGED\x10\x19\x12\x17\n" +
+	"\x13ERROR_CODE_NO_SPACE\x10\x1a*K\n" +
 	"\x06Origin\x12\x16\n" +
 	"\x12ORIGIN_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rORIGIN_CLIENT\x10\x01\x12\x16\n" +
@@ -3889,38 +3906,39 @@ var file_sluice_storage_v1_storage_proto_depIdxs = []int32{
 	5,  // 49: sluice.storage.v1.DescribeResponse.PartitionDescription.error:type_name -> sluice.storage.v1.PartitionError
 	6,  // 50: sluice.storage.v1.DescribeResponse.PartitionDescription.leader:type_name -> sluice.storage.v1.LeaderHint
 	47, // 51: sluice.storage.v1.DescribeResponse.PartitionDescription.replicas:type_name -> sluice.storage.v1.DescribeResponse.ReplicaProgress
-	5,  // 52: sluice.storage.v1.DescribeProducersResponse.PartitionProducers.error:type_name -> sluice.storage.v1.PartitionError
-	49, // 53: sluice.storage.v1.DescribeProducersResponse.PartitionProducers.producers:type_name -> sluice.storage.v1.DescribeProducersResponse.Producer
-	7,  // 54: sluice.storage.v1.DescribeProducersResponse.PartitionProducers.partition:type_name -> sluice.storage.v1.Partition
-	7,  // 55: sluice.storage.v1.RunPassResponse.PartitionFailure.partition:type_name -> sluice.storage.v1.Partition
-	5,  // 56: sluice.storage.v1.RunPassResponse.PartitionFailure.error:type_name -> sluice.storage.v1.PartitionError
-	8,  // 57: sluice.storage.v1.StorageService.Append:input_type -> sluice.storage.v1.AppendRequest
-	10, // 58: sluice.storage.v1.StorageService.Prepare:input_type -> sluice.storage.v1.PrepareRequest
-	12, // 59: sluice.storage.v1.StorageService.WriteMarkers:input_type -> sluice.storage.v1.WriteMarkersRequest
-	14, // 60: sluice.storage.v1.StorageService.Fetch:input_type -> sluice.storage.v1.FetchRequest
-	16, // 61: sluice.storage.v1.StorageService.ListOffsets:input_type -> sluice.storage.v1.ListOffsetsRequest
-	18, // 62: sluice.storage.v1.StorageService.EpochEnd:input_type -> sluice.storage.v1.EpochEndRequest
-	20, // 63: sluice.storage.v1.StorageService.AdvanceStart:input_type -> sluice.storage.v1.AdvanceStartRequest
-	22, // 64: sluice.storage.v1.StorageService.Describe:input_type -> sluice.storage.v1.DescribeRequest
-	24, // 65: sluice.storage.v1.StorageService.DescribeProducers:input_type -> sluice.storage.v1.DescribeProducersRequest
-	26, // 66: sluice.storage.v1.StorageService.ListColdSegments:input_type -> sluice.storage.v1.ListColdSegmentsRequest
-	28, // 67: sluice.storage.v1.StorageService.RunPass:input_type -> sluice.storage.v1.RunPassRequest
-	9,  // 68: sluice.storage.v1.StorageService.Append:output_type -> sluice.storage.v1.AppendResponse
-	11, // 69: sluice.storage.v1.StorageService.Prepare:output_type -> sluice.storage.v1.PrepareResponse
-	13, // 70: sluice.storage.v1.StorageService.WriteMarkers:output_type -> sluice.storage.v1.WriteMarkersResponse
-	15, // 71: sluice.storage.v1.StorageService.Fetch:output_type -> sluice.storage.v1.FetchResponse
-	17, // 72: sluice.storage.v1.StorageService.ListOffsets:output_type -> sluice.storage.v1.ListOffsetsResponse
-	19, // 73: sluice.storage.v1.StorageService.EpochEnd:output_type -> sluice.storage.v1.EpochEndResponse
-	21, // 74: sluice.storage.v1.StorageService.AdvanceStart:output_type -> sluice.storage.v1.AdvanceStartResponse
-	23, // 75: sluice.storage.v1.StorageService.Describe:output_type -> sluice.storage.v1.DescribeResponse
-	25, // 76: sluice.storage.v1.StorageService.DescribeProducers:output_type -> sluice.storage.v1.DescribeProducersResponse
-	27, // 77: sluice.storage.v1.StorageService.ListColdSegments:output_type -> sluice.storage.v1.ListColdSegmentsResponse
-	29, // 78: sluice.storage.v1.StorageService.RunPass:output_type -> sluice.storage.v1.RunPassResponse
-	68, // [68:79] is the sub-list for method output_type
-	57, // [57:68] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	5,  // 52: sluice.storage.v1.DescribeResponse.PartitionDescription.refuses_appends:type_name -> sluice.storage.v1.PartitionError
+	5,  // 53: sluice.storage.v1.DescribeProducersResponse.PartitionProducers.error:type_name -> sluice.storage.v1.PartitionError
+	49, // 54: sluice.storage.v1.DescribeProducersResponse.PartitionProducers.producers:type_name -> sluice.storage.v1.DescribeProducersResponse.Producer
+	7,  // 55: sluice.storage.v1.DescribeProducersResponse.PartitionProducers.partition:type_name -> sluice.storage.v1.Partition
+	7,  // 56: sluice.storage.v1.RunPassResponse.PartitionFailure.partition:type_name -> sluice.storage.v1.Partition
+	5,  // 57: sluice.storage.v1.RunPassResponse.PartitionFailure.error:type_name -> sluice.storage.v1.PartitionError
+	8,  // 58: sluice.storage.v1.StorageService.Append:input_type -> sluice.storage.v1.AppendRequest
+	10, // 59: sluice.storage.v1.StorageService.Prepare:input_type -> sluice.storage.v1.PrepareRequest
+	12, // 60: sluice.storage.v1.StorageService.WriteMarkers:input_type -> sluice.storage.v1.WriteMarkersRequest
+	14, // 61: sluice.storage.v1.StorageService.Fetch:input_type -> sluice.storage.v1.FetchRequest
+	16, // 62: sluice.storage.v1.StorageService.ListOffsets:input_type -> sluice.storage.v1.ListOffsetsRequest
+	18, // 63: sluice.storage.v1.StorageService.EpochEnd:input_type -> sluice.storage.v1.EpochEndRequest
+	20, // 64: sluice.storage.v1.StorageService.AdvanceStart:input_type -> sluice.storage.v1.AdvanceStartRequest
+	22, // 65: sluice.storage.v1.StorageService.Describe:input_type -> sluice.storage.v1.DescribeRequest
+	24, // 66: sluice.storage.v1.StorageService.DescribeProducers:input_type -> sluice.storage.v1.DescribeProducersRequest
+	26, // 67: sluice.storage.v1.StorageService.ListColdSegments:input_type -> sluice.storage.v1.ListColdSegmentsRequest
+	28, // 68: sluice.storage.v1.StorageService.RunPass:input_type -> sluice.storage.v1.RunPassRequest
+	9,  // 69: sluice.storage.v1.StorageService.Append:output_type -> sluice.storage.v1.AppendResponse
+	11, // 70: sluice.storage.v1.StorageService.Prepare:output_type -> sluice.storage.v1.PrepareResponse
+	13, // 71: sluice.storage.v1.StorageService.WriteMarkers:output_type -> sluice.storage.v1.WriteMarkersResponse
+	15, // 72: sluice.storage.v1.StorageService.Fetch:output_type -> sluice.storage.v1.FetchResponse
+	17, // 73: sluice.storage.v1.StorageService.ListOffsets:output_type -> sluice.storage.v1.ListOffsetsResponse
+	19, // 74: sluice.storage.v1.StorageService.EpochEnd:output_type -> sluice.storage.v1.EpochEndResponse
+	21, // 75: sluice.storage.v1.StorageService.AdvanceStart:output_type -> sluice.storage.v1.AdvanceStartResponse
+	23, // 76: sluice.storage.v1.StorageService.Describe:output_type -> sluice.storage.v1.DescribeResponse
+	25, // 77: sluice.storage.v1.StorageService.DescribeProducers:output_type -> sluice.storage.v1.DescribeProducersResponse
+	27, // 78: sluice.storage.v1.StorageService.ListColdSegments:output_type -> sluice.storage.v1.ListColdSegmentsResponse
+	29, // 79: sluice.storage.v1.StorageService.RunPass:output_type -> sluice.storage.v1.RunPassResponse
+	69, // [69:80] is the sub-list for method output_type
+	58, // [58:69] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_sluice_storage_v1_storage_proto_init() }

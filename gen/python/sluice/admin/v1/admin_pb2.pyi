@@ -169,7 +169,7 @@ class GetRaftResponse(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[_Union[RaftPartition, _Mapping]]] = ...) -> None: ...
 
 class RaftPartition(_message.Message):
-    __slots__ = ("topic", "partition", "node", "role", "term", "leader", "commit_index", "last_index", "replicas")
+    __slots__ = ("topic", "partition", "node", "role", "term", "leader", "commit_index", "last_index", "replicas", "error")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
@@ -179,6 +179,7 @@ class RaftPartition(_message.Message):
     COMMIT_INDEX_FIELD_NUMBER: _ClassVar[int]
     LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     node: str
@@ -188,7 +189,8 @@ class RaftPartition(_message.Message):
     commit_index: int
     last_index: int
     replicas: _containers.RepeatedCompositeFieldContainer[RaftReplica]
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., node: _Optional[str] = ..., role: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[str] = ..., commit_index: _Optional[int] = ..., last_index: _Optional[int] = ..., replicas: _Optional[_Iterable[_Union[RaftReplica, _Mapping]]] = ...) -> None: ...
+    error: str
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., node: _Optional[str] = ..., role: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[str] = ..., commit_index: _Optional[int] = ..., last_index: _Optional[int] = ..., replicas: _Optional[_Iterable[_Union[RaftReplica, _Mapping]]] = ..., error: _Optional[str] = ...) -> None: ...
 
 class RaftReplica(_message.Message):
     __slots__ = ("node", "role", "match_index", "next_index", "state")

@@ -26,7 +26,7 @@ from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from sluice.api.v1 import json_pb2 as sluice_dot_api_dot_v1_dot_json__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19sluice/log/v1/topic.proto\x12\rsluice.log.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x18sluice/api/v1/json.proto\"\x97\x03\n\x0bTopicConfig\x12*\n\x0cretention_ms\x18\x01 \x01(\x03\x42\x0f\x8a\xc9\x18\x0b\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01H\x00\x88\x01\x01\x12-\n\x0fretention_bytes\x18\x02 \x01(\x03\x42\x0f\x8a\xc9\x18\x0b\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01H\x01\x88\x01\x01\x12\x1b\n\x0e\x63leanup_policy\x18\x03 \x01(\tH\x02\x88\x01\x01\x12\x1a\n\rsegment_bytes\x18\x04 \x01(\x03H\x03\x88\x01\x01\x12#\n\x16tombstone_retention_ms\x18\x05 \x01(\x03H\x04\x88\x01\x01\x12<\n\x05kafka\x18\x0f \x03(\x0b\x32%.sluice.log.v1.TopicConfig.KafkaEntryB\x06\x8a\xc9\x18\x02\x08\x01\x1a,\n\nKafkaEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x0f\n\r_retention_msB\x12\n\x10_retention_bytesB\x11\n\x0f_cleanup_policyB\x10\n\x0e_segment_bytesB\x19\n\x17_tombstone_retention_ms\"\xae\x01\n\x12\x43reateTopicRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x17\n\npartitions\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12*\n\x06\x63onfig\x18\x03 \x01(\x0b\x32\x1a.sluice.log.v1.TopicConfig\x12\x1f\n\x12replication_factor\x18\x04 \x01(\x05H\x01\x88\x01\x01\x42\r\n\x0b_partitionsB\x15\n\x13_replication_factor\"7\n\x13\x43reateTopicResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\npartitions\x18\x02 \x01(\x05\"\x13\n\x11ListTopicsRequest\"$\n\x12ListTopicsResponse\x12\x0e\n\x06topics\x18\x01 \x03(\t\"\x1f\n\x0fGetTopicRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"~\n\x10GetTopicResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x30\n\npartitions\x18\x02 \x03(\x0b\x32\x1c.sluice.log.v1.PartitionInfo\x12*\n\x06\x63onfig\x18\x03 \x01(\x0b\x32\x1a.sluice.log.v1.TopicConfig\"\x96\x01\n\rPartitionInfo\x12\n\n\x02id\x18\x01 \x01(\x05\x12\x14\n\x0cstart_offset\x18\x02 \x01(\x03\x12\x12\n\nend_offset\x18\x03 \x01(\x03\x12\x15\n\rsegment_count\x18\x04 \x01(\x05\x12\x12\n\nsize_bytes\x18\x05 \x01(\x03\x12\x0e\n\x06leader\x18\x06 \x01(\t\x12\x14\n\x0cleader_epoch\x18\x07 \x01(\x05\"%\n\x15GetTopicConfigRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"D\n\x16GetTopicConfigResponse\x12*\n\x06\x63onfig\x18\x01 \x01(\x0b\x32\x1a.sluice.log.v1.TopicConfig\"T\n\x18UpdateTopicConfigRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12*\n\x06\x63onfig\x18\x02 \x01(\x0b\x32\x1a.sluice.log.v1.TopicConfig\"G\n\x19UpdateTopicConfigResponse\x12*\n\x06\x63onfig\x18\x01 \x01(\x0b\x32\x1a.sluice.log.v1.TopicConfig\"\"\n\x12\x44\x65leteTopicRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"7\n\x13\x44\x65leteTopicResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\npartitions\x18\x02 \x01(\x05\x32\xce\x05\n\x0cTopicService\x12h\n\x0b\x43reateTopic\x12!.sluice.log.v1.CreateTopicRequest\x1a\".sluice.log.v1.CreateTopicResponse\"\x12\x82\xd3\xe4\x93\x02\x0c\"\x07/topics:\x01*\x12\x62\n\nListTopics\x12 .sluice.log.v1.ListTopicsRequest\x1a!.sluice.log.v1.ListTopicsResponse\"\x0f\x82\xd3\xe4\x93\x02\t\x12\x07/topics\x12\x63\n\x08GetTopic\x12\x1e.sluice.log.v1.GetTopicRequest\x1a\x1f.sluice.log.v1.GetTopicResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/topics/{name}\x12\x84\x01\n\x0eGetTopicConfig\x12$.sluice.log.v1.GetTopicConfigRequest\x1a%.sluice.log.v1.GetTopicConfigResponse\"%\x82\xd3\xe4\x93\x02\x1f\x12\x15/topics/{name}/configb\x06\x63onfig\x12\x95\x01\n\x11UpdateTopicConfig\x12\'.sluice.log.v1.UpdateTopicConfigRequest\x1a(.sluice.log.v1.UpdateTopicConfigResponse\"-\x82\xd3\xe4\x93\x02\'\x1a\x15/topics/{name}/config:\x06\x63onfigb\x06\x63onfig\x12l\n\x0b\x44\x65leteTopic\x12!.sluice.log.v1.DeleteTopicRequest\x1a\".sluice.log.v1.DeleteTopicResponse\"\x16\x82\xd3\xe4\x93\x02\x10*\x0e/topics/{name}b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19sluice/log/v1/topic.proto\x12\rsluice.log.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x18sluice/api/v1/json.proto\"\x97\x03\n\x0bTopicConfig\x12*\n\x0cretention_ms\x18\x01 \x01(\x03\x42\x0f\x8a\xc9\x18\x0b\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01H\x00\x88\x01\x01\x12-\n\x0fretention_bytes\x18\x02 \x01(\x03\x42\x0f\x8a\xc9\x18\x0b\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01H\x01\x88\x01\x01\x12\x1b\n\x0e\x63leanup_policy\x18\x03 \x01(\tH\x02\x88\x01\x01\x12\x1a\n\rsegment_bytes\x18\x04 \x01(\x03H\x03\x88\x01\x01\x12#\n\x16tombstone_retention_ms\x18\x05 \x01(\x03H\x04\x88\x01\x01\x12<\n\x05kafka\x18\x0f \x03(\x0b\x32%.sluice.log.v1.TopicConfig.KafkaEntryB\x06\x8a\xc9\x18\x02\x08\x01\x1a,\n\nKafkaEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x0f\n\r_retention_msB\x12\n\x10_retention_bytesB\x11\n\x0f_cleanup_policyB\x10\n\x0e_segment_bytesB\x19\n\x17_tombstone_retention_ms\"\xae\x01\n\x12\x43reateTopicRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x17\n\npartitions\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12*\n\x06\x63onfig\x18\x03 \x01(\x0b\x32\x1a.sluice.log.v1.TopicConfig\x12\x1f\n\x12replication_factor\x18\x04 \x01(\x05H\x01\x88\x01\x01\x42\r\n\x0b_partitionsB\x15\n\x13_replication_factor\"7\n\x13\x43reateTopicResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\npartitions\x18\x02 \x01(\x05\"\x13\n\x11ListTopicsRequest\"$\n\x12ListTopicsResponse\x12\x0e\n\x06topics\x18\x01 \x03(\t\"\x1f\n\x0fGetTopicRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"~\n\x10GetTopicResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x30\n\npartitions\x18\x02 \x03(\x0b\x32\x1c.sluice.log.v1.PartitionInfo\x12*\n\x06\x63onfig\x18\x03 \x01(\x0b\x32\x1a.sluice.log.v1.TopicConfig\"\xc4\x01\n\rPartitionInfo\x12\n\n\x02id\x18\x01 \x01(\x05\x12\x14\n\x0cstart_offset\x18\x02 \x01(\x03\x12\x12\n\nend_offset\x18\x03 \x01(\x03\x12\x15\n\rsegment_count\x18\x04 \x01(\x05\x12\x12\n\nsize_bytes\x18\x05 \x01(\x03\x12\x0e\n\x06leader\x18\x06 \x01(\t\x12\x14\n\x0cleader_epoch\x18\x07 \x01(\x05\x12\x15\n\x05state\x18\x08 \x01(\tB\x06\x8a\xc9\x18\x02(\x01\x12\x15\n\x05\x65rror\x18\t \x01(\tB\x06\x8a\xc9\x18\x02(\x01\"%\n\x15GetTopicConfigRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"D\n\x16GetTopicConfigResponse\x12*\n\x06\x63onfig\x18\x01 \x01(\x0b\x32\x1a.sluice.log.v1.TopicConfig\"T\n\x18UpdateTopicConfigRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12*\n\x06\x63onfig\x18\x02 \x01(\x0b\x32\x1a.sluice.log.v1.TopicConfig\"G\n\x19UpdateTopicConfigResponse\x12*\n\x06\x63onfig\x18\x01 \x01(\x0b\x32\x1a.sluice.log.v1.TopicConfig\"\"\n\x12\x44\x65leteTopicRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"7\n\x13\x44\x65leteTopicResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\npartitions\x18\x02 \x01(\x05\x32\xce\x05\n\x0cTopicService\x12h\n\x0b\x43reateTopic\x12!.sluice.log.v1.CreateTopicRequest\x1a\".sluice.log.v1.CreateTopicResponse\"\x12\x82\xd3\xe4\x93\x02\x0c\"\x07/topics:\x01*\x12\x62\n\nListTopics\x12 .sluice.log.v1.ListTopicsRequest\x1a!.sluice.log.v1.ListTopicsResponse\"\x0f\x82\xd3\xe4\x93\x02\t\x12\x07/topics\x12\x63\n\x08GetTopic\x12\x1e.sluice.log.v1.GetTopicRequest\x1a\x1f.sluice.log.v1.GetTopicResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/topics/{name}\x12\x84\x01\n\x0eGetTopicConfig\x12$.sluice.log.v1.GetTopicConfigRequest\x1a%.sluice.log.v1.GetTopicConfigResponse\"%\x82\xd3\xe4\x93\x02\x1f\x12\x15/topics/{name}/configb\x06\x63onfig\x12\x95\x01\n\x11UpdateTopicConfig\x12\'.sluice.log.v1.UpdateTopicConfigRequest\x1a(.sluice.log.v1.UpdateTopicConfigResponse\"-\x82\xd3\xe4\x93\x02\'\x1a\x15/topics/{name}/config:\x06\x63onfigb\x06\x63onfig\x12l\n\x0b\x44\x65leteTopic\x12!.sluice.log.v1.DeleteTopicRequest\x1a\".sluice.log.v1.DeleteTopicResponse\"\x16\x82\xd3\xe4\x93\x02\x10*\x0e/topics/{name}b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,6 +41,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TOPICCONFIG'].fields_by_name['retention_bytes']._serialized_options = b'\212\311\030\013\020\377\377\377\377\377\377\377\377\377\001'
   _globals['_TOPICCONFIG'].fields_by_name['kafka']._loaded_options = None
   _globals['_TOPICCONFIG'].fields_by_name['kafka']._serialized_options = b'\212\311\030\002\010\001'
+  _globals['_PARTITIONINFO'].fields_by_name['state']._loaded_options = None
+  _globals['_PARTITIONINFO'].fields_by_name['state']._serialized_options = b'\212\311\030\002(\001'
+  _globals['_PARTITIONINFO'].fields_by_name['error']._loaded_options = None
+  _globals['_PARTITIONINFO'].fields_by_name['error']._serialized_options = b'\212\311\030\002(\001'
   _globals['_TOPICSERVICE'].methods_by_name['CreateTopic']._loaded_options = None
   _globals['_TOPICSERVICE'].methods_by_name['CreateTopic']._serialized_options = b'\202\323\344\223\002\014\"\007/topics:\001*'
   _globals['_TOPICSERVICE'].methods_by_name['ListTopics']._loaded_options = None
@@ -70,19 +74,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETTOPICRESPONSE']._serialized_start=836
   _globals['_GETTOPICRESPONSE']._serialized_end=962
   _globals['_PARTITIONINFO']._serialized_start=965
-  _globals['_PARTITIONINFO']._serialized_end=1115
-  _globals['_GETTOPICCONFIGREQUEST']._serialized_start=1117
-  _globals['_GETTOPICCONFIGREQUEST']._serialized_end=1154
-  _globals['_GETTOPICCONFIGRESPONSE']._serialized_start=1156
-  _globals['_GETTOPICCONFIGRESPONSE']._serialized_end=1224
-  _globals['_UPDATETOPICCONFIGREQUEST']._serialized_start=1226
-  _globals['_UPDATETOPICCONFIGREQUEST']._serialized_end=1310
-  _globals['_UPDATETOPICCONFIGRESPONSE']._serialized_start=1312
-  _globals['_UPDATETOPICCONFIGRESPONSE']._serialized_end=1383
-  _globals['_DELETETOPICREQUEST']._serialized_start=1385
-  _globals['_DELETETOPICREQUEST']._serialized_end=1419
-  _globals['_DELETETOPICRESPONSE']._serialized_start=1421
-  _globals['_DELETETOPICRESPONSE']._serialized_end=1476
-  _globals['_TOPICSERVICE']._serialized_start=1479
-  _globals['_TOPICSERVICE']._serialized_end=2197
+  _globals['_PARTITIONINFO']._serialized_end=1161
+  _globals['_GETTOPICCONFIGREQUEST']._serialized_start=1163
+  _globals['_GETTOPICCONFIGREQUEST']._serialized_end=1200
+  _globals['_GETTOPICCONFIGRESPONSE']._serialized_start=1202
+  _globals['_GETTOPICCONFIGRESPONSE']._serialized_end=1270
+  _globals['_UPDATETOPICCONFIGREQUEST']._serialized_start=1272
+  _globals['_UPDATETOPICCONFIGREQUEST']._serialized_end=1356
+  _globals['_UPDATETOPICCONFIGRESPONSE']._serialized_start=1358
+  _globals['_UPDATETOPICCONFIGRESPONSE']._serialized_end=1429
+  _globals['_DELETETOPICREQUEST']._serialized_start=1431
+  _globals['_DELETETOPICREQUEST']._serialized_end=1465
+  _globals['_DELETETOPICRESPONSE']._serialized_start=1467
+  _globals['_DELETETOPICRESPONSE']._serialized_end=1522
+  _globals['_TOPICSERVICE']._serialized_start=1525
+  _globals['_TOPICSERVICE']._serialized_end=2243
 # @@protoc_insertion_point(module_scope)

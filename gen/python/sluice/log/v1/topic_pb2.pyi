@@ -78,7 +78,7 @@ class GetTopicResponse(_message.Message):
     def __init__(self, name: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[PartitionInfo, _Mapping]]] = ..., config: _Optional[_Union[TopicConfig, _Mapping]] = ...) -> None: ...
 
 class PartitionInfo(_message.Message):
-    __slots__ = ("id", "start_offset", "end_offset", "segment_count", "size_bytes", "leader", "leader_epoch")
+    __slots__ = ("id", "start_offset", "end_offset", "segment_count", "size_bytes", "leader", "leader_epoch", "state", "error")
     ID_FIELD_NUMBER: _ClassVar[int]
     START_OFFSET_FIELD_NUMBER: _ClassVar[int]
     END_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -86,6 +86,8 @@ class PartitionInfo(_message.Message):
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
     id: int
     start_offset: int
     end_offset: int
@@ -93,7 +95,9 @@ class PartitionInfo(_message.Message):
     size_bytes: int
     leader: str
     leader_epoch: int
-    def __init__(self, id: _Optional[int] = ..., start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., segment_count: _Optional[int] = ..., size_bytes: _Optional[int] = ..., leader: _Optional[str] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
+    state: str
+    error: str
+    def __init__(self, id: _Optional[int] = ..., start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., segment_count: _Optional[int] = ..., size_bytes: _Optional[int] = ..., leader: _Optional[str] = ..., leader_epoch: _Optional[int] = ..., state: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
 
 class GetTopicConfigRequest(_message.Message):
     __slots__ = ("name",)

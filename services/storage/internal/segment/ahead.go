@@ -9,14 +9,14 @@ import (
 
 const (
 	aheadFirst = 64 << 10
-	aheadMost  = 2 << 20
+	aheadMost  = 8 << 20
 	// One write of zeros. An append that is about to write where zeros are being
 	// written waits for no more than this; so does one that the file system lets
 	// wait for it, as ext4 does.
 	aheadWrite = 64 << 10
 	// Appends and zeros share the file's dirty pages, so a sync of either waits
 	// for what the other wrote: zeros are synced in small portions.
-	aheadSync = 128 << 10
+	aheadSync = 1 << 20
 	// A segment that gets fewer appends than this is not worth it: writing once
 	// to each of many partitions must not write 64 KiB for each.
 	aheadFrom = 8

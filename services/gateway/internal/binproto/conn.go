@@ -15,6 +15,7 @@ import (
 	"time"
 
 	registryv1 "github.com/sluiceio/sluice/gen/go/sluice/registry/v1"
+	"github.com/sluiceio/sluice/services/gateway/internal/budget"
 	"github.com/sluiceio/sluice/services/gateway/internal/grants"
 	"github.com/sluiceio/sluice/services/kit/errs"
 )
@@ -62,7 +63,7 @@ type conn struct {
 	unwritten, unsent backlog
 	// The client has bytes of the door's budgets wait: for more of a request, for
 	// an answer to be taken.
-	receiving, sending stall
+	receiving, sending budget.Stall
 }
 
 func newConn(ctx context.Context, d *Door, accepted net.Conn, address netip.Addr) *conn {
@@ -311,7 +312,7 @@ func (c *conn) request(r ticket) error {
 			return err
 		}
 		c.door.metrics.answered(r, nil)
-		c.answer(seal(newFrame(0), c.gzip, r.id, opPing.response()), hold{})
+		c.answer(seal(newFrame(0), c.gzip, r.id, opPing.response()), budget.Hold{})
 		return nil
 	case opProduce:
 		return c.produce(r)
@@ -375,13 +376,13 @@ const (
 )
 
 // answer sends the answer to one request.
-func (c *conn) answer(frame []byte, h hold) { c.out.send(answer{frame, h}) }
+func (c *conn) answer(frame []byte, h budget.Hold) { c.out.send(answer{frame, h}) }
 
 // sent is called when an answer is out of our hands.
 func (c *conn) sent(a *answer) {
-	if a.hold.taken > 0 {
-		c.unsent.leave(a.hold.taken)
-		a.hold.release()
+	if a.hold.Taken() > 0 {
+		c.unsent.leave(a.hold.Taken())
+		a.hold.Release()
 	}
 	<-c.slots
 }
@@ -403,7 +404,7 @@ func (c *conn) cut() {
 // fail answers a request with an error.
 func (c *conn) fail(r ticket, err error) {
 	c.door.metrics.answered(r, err)
-	c.answer(errorFrame(c.message(c.ctx, err), c.gzip, r.id), hold{})
+	c.answer(errorFrame(c.message(c.ctx, err), c.gzip, r.id), budget.Hold{})
 }
 
 // hangUp answers with an error and has the connection end.

@@ -34,6 +34,7 @@ import (
 	"github.com/sluiceio/sluice/services/gateway/internal/rest"
 	"github.com/sluiceio/sluice/services/gateway/internal/topicconf"
 	"github.com/sluiceio/sluice/services/kit/certs"
+	"github.com/sluiceio/sluice/services/kit/confine"
 	"github.com/sluiceio/sluice/services/kit/life"
 	"github.com/sluiceio/sluice/services/kit/obs"
 	"github.com/sluiceio/sluice/services/kit/openfiles"
@@ -436,10 +437,13 @@ func (s *Service) Ready() error {
 func (s *Service) Run(ctx context.Context) error {
 	// The picture is followed for as long as requests are served.
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
-	followed := make(chan error, 1)
-	go func() { followed <- s.backend.Run(following) }()
-
 	doors := life.NewGroup(ctx)
+	followed := confine.Async(func() error {
+		// Nobody is served by a picture that nobody keeps.
+		defer doors.Stop()
+		return s.backend.Run(following)
+	})
+
 	doors.Go("drain", func(ctx context.Context) error {
 		<-ctx.Done()
 		s.backend.Drain()
@@ -497,8 +501,7 @@ func (s *Service) serveHTTP(ctx context.Context) error {
 	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	s.http.BaseContext = func(net.Listener) context.Context { return requests }
-	served := make(chan error, 1)
-	go func() { served <- s.serveListener() }()
+	served := confine.Async(s.serveListener)
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve HTTP on %s: %w", s.httpListener.Addr(), err)

@@ -2,7 +2,6 @@ package backend
 
 import (
 	"context"
-	"sync"
 
 	"google.golang.org/grpc"
 
@@ -10,6 +9,7 @@ import (
 	storagev1 "github.com/sluiceio/sluice/gen/go/sluice/storage/v1"
 	"github.com/sluiceio/sluice/services/gateway/internal/grants"
 	"github.com/sluiceio/sluice/services/gateway/internal/picture"
+	"github.com/sluiceio/sluice/services/kit/confine"
 	"github.com/sluiceio/sluice/services/kit/errs"
 )
 
@@ -65,9 +65,9 @@ func (b *Backend) describePartitions(ctx context.Context, topic *picture.Topic) 
 			node := ways[i].next(topic.Partitions[i])
 			byNode[node] = append(byNode[node], i)
 		}
-		var calls sync.WaitGroup
+		var calls confine.Fan
 		for node, partitions := range byNode {
-			calls.Go(func() { b.describeOn(ctx, seen, node, topic, partitions, descriptions) })
+			calls.Do(func() { b.describeOn(ctx, seen, node, topic, partitions, descriptions) })
 		}
 		calls.Wait()
 

@@ -17,6 +17,7 @@ import (
 	registryv1 "github.com/sluiceio/sluice/gen/go/sluice/registry/v1"
 	"github.com/sluiceio/sluice/services/gateway/internal/budget"
 	"github.com/sluiceio/sluice/services/gateway/internal/grants"
+	"github.com/sluiceio/sluice/services/kit/confine"
 	"github.com/sluiceio/sluice/services/kit/errs"
 )
 
@@ -103,7 +104,7 @@ func (c *conn) begin() {
 		return
 	}
 	c.door.metrics.accepted.Inc()
-	c.door.running.Go(c.serve)
+	confine.Go(&c.door.running, c.door.logger, c.lost, c.serve)
 }
 
 func (c *conn) handshake() (err error) {
@@ -464,6 +465,9 @@ func (c *conn) message(ctx context.Context, err error) string {
 	}
 	return message
 }
+
+// lost is called when the goroutine of a request or of the connection panicked.
+func (c *conn) lost(error) { c.cut() }
 
 func panicked(value any) error {
 	return fmt.Errorf("panic in the binary protocol: %v\n%s", value, debug.Stack())

@@ -9,6 +9,7 @@ import (
 	"github.com/sluiceio/sluice/services/gateway/internal/backend"
 	"github.com/sluiceio/sluice/services/gateway/internal/budget"
 	"github.com/sluiceio/sluice/services/gateway/internal/grants"
+	"github.com/sluiceio/sluice/services/kit/confine"
 )
 
 // consume begins a request to read.
@@ -41,7 +42,7 @@ func (c *conn) consume(r ticket) error {
 		h.Release()
 		return err
 	}
-	c.requests.Go(func() { c.read(r, caller, read, h) })
+	confine.Go(&c.requests, c.door.logger, c.lost, func() { c.read(r, caller, read, h) })
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	registryv1 "github.com/sluiceio/sluice/gen/go/sluice/registry/v1"
 	"github.com/sluiceio/sluice/services/gateway/internal/backend"
 	"github.com/sluiceio/sluice/services/gateway/internal/grants"
+	"github.com/sluiceio/sluice/services/kit/confine"
 )
 
 // produce puts a request to append into the line of its topic.
@@ -36,7 +37,7 @@ func (c *conn) produce(r ticket) error {
 	c.unwritten.add(p.hold.Taken())
 	line, first := c.lines.enter(topic, p)
 	if first {
-		c.requests.Go(func() { c.write(line, caller) })
+		confine.Go(&c.requests, c.door.logger, c.lost, func() { c.write(line, caller) })
 	}
 	return nil
 }

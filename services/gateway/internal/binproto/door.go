@@ -18,6 +18,7 @@ import (
 	"github.com/sluiceio/sluice/services/gateway/internal/budget"
 	"github.com/sluiceio/sluice/services/gateway/internal/grants"
 	"github.com/sluiceio/sluice/services/kit/backoff"
+	"github.com/sluiceio/sluice/services/kit/confine"
 	"github.com/sluiceio/sluice/services/kit/errs"
 )
 
@@ -158,11 +159,10 @@ func (d *Door) Serve(ctx context.Context, listener net.Listener) error {
 	err := d.accept(ctx, requests, listener)
 	listener.Close()
 	d.stop()
-	ended := make(chan struct{})
-	go func() {
+	ended := confine.Async(func() error {
 		d.running.Wait()
-		close(ended)
-	}()
+		return nil
+	})
 	grace := time.NewTimer(d.cfg.Grace)
 	defer grace.Stop()
 	select {
@@ -217,7 +217,7 @@ func (d *Door) take(ctx context.Context, accepted net.Conn) {
 	d.mu.Lock()
 	d.mu.open[c] = struct{}{}
 	d.mu.Unlock()
-	d.running.Go(c.begin)
+	confine.Go(&d.running, d.logger, c.lost, c.begin)
 }
 
 // connections counts those that are open.

@@ -3,11 +3,11 @@ package grpcdoor
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 
+	"github.com/sluiceio/sluice/services/kit/confine"
 	"github.com/sluiceio/sluice/services/kit/errs"
 	"github.com/sluiceio/sluice/services/kit/rpc"
 )
@@ -46,7 +46,7 @@ func (d *Door) bind(handler grpc.MethodHandler) grpc.MethodHandler {
 		defer c.leave()
 		defer func() {
 			if value := recover(); value != nil {
-				resp, err = nil, errs.Mask(ctx, d.deps.Logger, fmt.Errorf("panic: %v\n%s", value, debug.Stack()))
+				resp, err = nil, errs.Mask(ctx, d.deps.Logger, confine.Recovered(value))
 			}
 		}()
 		if c.refusal != nil {

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/sluiceio/sluice/services/kit/confine"
 )
 
 // sweepInterval is how often calls are looked for that have stalled for too long.
@@ -48,15 +50,13 @@ func (d *Door) Serve(ctx context.Context, listener net.Listener) error {
 	calls, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	server := d.httpServer(calls)
-	served := make(chan error, 1)
-	go func() {
+	served := confine.Async(func() error {
 		if d.deps.TLS == nil {
-			served <- server.Serve(listener)
-			return
+			return server.Serve(listener)
 		}
 		// The certificate is in the server's TLSConfig.
-		served <- server.ServeTLS(listener, "", "")
-	}()
+		return server.ServeTLS(listener, "", "")
+	})
 	err := d.sweepUntil(ctx, served)
 	if err == nil {
 		d.server.SetReady(false)

@@ -84,7 +84,7 @@ func (b *body) read(p []byte) (int, error) {
 	if b.left == 0 {
 		b.call.message.End()
 	}
-	return n, err
+	return n, unexpected(err)
 }
 
 // most is the longest message that there may be.

@@ -75,7 +75,7 @@ func Catch(f func() error) (err error) {
 // a panic is logged with its stack under an id, and the error names the id.
 func Attempt(ctx context.Context, logger *slog.Logger, f func() error) error {
 	err := Catch(f)
-	if p, ok := err.(*Error); ok { //nolint:errorlint // Catch returns it unwrapped
+	if p, ok := err.(*Error); ok {
 		return errs.Mask(ctx, logger, p)
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net/http"
 	"testing"
@@ -58,7 +59,7 @@ func FuzzBody(f *testing.F) {
 			require.LessOrEqual(t, c.request.Taken(), most)
 		}
 		require.True(t, bytes.HasPrefix(sent, got.Bytes()))
-		if err == io.EOF && !streams && got.Len() > 0 {
+		if errors.Is(err, io.EOF) && !streams && got.Len() > 0 {
 			require.Equal(t, sent, got.Bytes())
 			require.Equal(t, len(sent), headSize+int(binary.BigEndian.Uint32(sent[1:])))
 		}

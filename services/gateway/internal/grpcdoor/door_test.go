@@ -5,7 +5,12 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
 	"runtime"
 	"sync"
 	"testing"
@@ -348,3 +353,33 @@ func TestOpenMethods(t *testing.T) {
 }
 
 func codeOf[T any](_ T, err error) codes.Code { return status.Code(err) }
+
+// What is not gRPC is refused, and so is what is not HTTP/2.
+func TestOtherProtocols(t *testing.T) {
+	cfg := limits()
+	cfg.HandshakeTimeout = 100 * time.Millisecond
+	s := start(t, cfg)
+	for _, sent := range []string{"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "\x00\x01\x02\x03\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nnonsense that is no frame"} {
+		conn, err := net.Dial("tcp", s.address)
+		require.NoError(t, err)
+		_, err = conn.Write([]byte(sent))
+		require.NoError(t, err)
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(eventually)))
+		_, err = io.Copy(io.Discard, conn)
+		require.False(t, errors.Is(err, os.ErrDeadlineExceeded), "%q", sent)
+		require.NoError(t, conn.Close())
+	}
+	p := s.peer(t)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.address+"/topics", http.NoBody)
+	require.NoError(t, err)
+	resp, err := p.transport.RoundTrip(req)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode)
+	require.Equal(t, fmt.Sprint(int(codes.Unimplemented)), func() string {
+		st := p.open(t, "/sluice.log.v1.LogService/Nothing", "known")
+		_ = st.Close()
+		return st.status(t)
+	}())
+	s.idle(t)
+}

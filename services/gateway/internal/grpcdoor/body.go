@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/sluiceio/sluice/services/kit/confine"
 	"github.com/sluiceio/sluice/services/kit/errs"
 )
 
@@ -58,7 +59,14 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (b *body) read(p []byte) (int, error) {
+// read is on a goroutine of grpc-go's, which recovers nothing.
+func (b *body) read(p []byte) (n int, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			b.call.fail(errs.Mask(b.call.ctx, b.call.door.deps.Logger, confine.Recovered(value)))
+			n, err = 0, io.ErrUnexpectedEOF
+		}
+	}()
 	if len(b.pending) == 0 && b.left == 0 {
 		if err := b.begin(); err != nil {
 			return 0, err
@@ -78,7 +86,7 @@ func (b *body) read(p []byte) (int, error) {
 		b.call.fail(err)
 		return 0, io.ErrUnexpectedEOF
 	}
-	n, err := b.fill(p)
+	n, err = b.fill(p)
 	b.arrived += int64(n)
 	b.left -= int64(n)
 	if b.left == 0 {

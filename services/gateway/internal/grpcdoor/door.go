@@ -14,6 +14,7 @@ import (
 	"github.com/sluiceio/sluice/services/gateway/internal/backend"
 	"github.com/sluiceio/sluice/services/gateway/internal/budget"
 	"github.com/sluiceio/sluice/services/gateway/internal/grants"
+	"github.com/sluiceio/sluice/services/kit/confine"
 	"github.com/sluiceio/sluice/services/kit/errs"
 	"github.com/sluiceio/sluice/services/kit/rpc"
 )
@@ -153,8 +154,15 @@ func New(cfg Config, deps Deps) *Door {
 	return d
 }
 
-// ServeHTTP serves one call.
+// ServeHTTP serves one call. A panic ends its stream.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer func() {
+		if value := recover(); value != nil {
+			_ = errs.Mask(r.Context(), d.deps.Logger, confine.Recovered(value))
+			// net/http resets the stream, and does not log it once more.
+			panic(http.ErrAbortHandler)
+		}
+	}()
 	if !d.calls.TryAcquire(1) {
 		d.metrics.refuse(errCallsBusy)
 		refuse(w)

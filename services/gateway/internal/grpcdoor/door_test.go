@@ -313,6 +313,9 @@ func TestPanics(t *testing.T) {
 	client := logv1.NewLogServiceClient(s.client(t))
 	require.Equal(t, codes.Internal, codeOf(client.Produce(keyed(t.Context()), produceOf(1))))
 	s.log.broken.Store(false)
+	s.keys.broken.Store(true)
+	require.NotEqual(t, codes.OK, codeOf(client.Produce(keyed(t.Context()), produceOf(1))), "what is before grpc-go")
+	s.keys.broken.Store(false)
 	require.Equal(t, codes.OK, codeOf(client.Produce(keyed(t.Context()), produceOf(1))))
 	s.idle(t)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"testing"
 
@@ -66,4 +67,17 @@ func FuzzBody(f *testing.F) {
 		c.request.Release()
 		require.True(t, bytesOf.TryAcquire(budgetBytes))
 	})
+}
+
+// A panic where grpc-go reads, on a goroutine of its own, is the failure of the call.
+func TestAPanicInABody(t *testing.T) {
+	bytesOf := semaphore.NewWeighted(1 << 20)
+	d := New(Config{MaxMessageBytes: 1 << 20, BudgetBytes: 1 << 20}, Deps{Logger: slog.New(slog.DiscardHandler), Requests: bytesOf, Answers: bytesOf})
+	c := &call{door: d, ctx: t.Context(), request: d.requests.Hold()}
+	b := &body{call: c} // has no source
+	_, err := b.Read(make([]byte, 10))
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.ErrorContains(t, c.failed(), "internal error (id ")
+	_, err = b.Read(make([]byte, 10))
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }

@@ -70,11 +70,16 @@ func (l *log) Consume(_ context.Context, r *logv1.ConsumeRequest) (*logv1.Consum
 // A keyring lets in who has the secret "known" or, once asked, "good".
 type keyring struct {
 	asked, awaited atomic.Int64
+	// Panics when it is asked for the secret of a call.
+	broken atomic.Bool
 	// What Authenticate and Await wait for.
 	gate chan struct{}
 }
 
 func (k *keyring) Secret(_, esKey []string) (string, error) {
+	if k.broken.Load() {
+		panic("broken")
+	}
 	if len(esKey) == 0 {
 		return "", nil
 	}

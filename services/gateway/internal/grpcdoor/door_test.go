@@ -13,6 +13,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -116,7 +117,7 @@ func TestStalledMessages(t *testing.T) {
 		}
 	}
 	require.Eventually(t, func() bool { return s.held(t, "requests") > 10*mib }, eventually, tick)
-	most := make(chan int64)
+	most := make(chan int64, 1)
 	watching, stop := context.WithCancel(t.Context())
 	go func() {
 		var top int64
@@ -132,10 +133,14 @@ func TestStalledMessages(t *testing.T) {
 	client := logv1.NewLogServiceClient(s.client(t))
 	for range 20 {
 		// Who is told that there is no room tries again.
+		var last atomic.Value
 		require.Eventually(t, func() bool {
-			_, err := client.Produce(keyed(t.Context()), produceOf(100<<10))
+			ctx, cancel := context.WithTimeout(keyed(t.Context()), 10*time.Second)
+			defer cancel()
+			_, err := client.Produce(ctx, produceOf(100<<10))
+			last.Store(fmt.Sprint(err))
 			return err == nil
-		}, eventually, tick)
+		}, eventually, tick, "%v", &last)
 	}
 	stop()
 	// All that they send is 210 MiB.

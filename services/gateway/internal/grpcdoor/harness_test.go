@@ -30,7 +30,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	eventually = 20 * time.Second
+	eventually = time.Minute
 	tick       = 5 * time.Millisecond
 	mib        = 1 << 20
 )

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +22,6 @@ import (
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 
 	adminv1 "github.com/sluiceio/sluice/gen/go/sluice/admin/v1"
 	logv1 "github.com/sluiceio/sluice/gen/go/sluice/log/v1"
@@ -29,10 +29,12 @@ import (
 	"github.com/sluiceio/sluice/services/gateway/internal/apijson"
 	"github.com/sluiceio/sluice/services/gateway/internal/backend"
 	"github.com/sluiceio/sluice/services/gateway/internal/binproto"
+	"github.com/sluiceio/sluice/services/gateway/internal/grpcdoor"
 	"github.com/sluiceio/sluice/services/gateway/internal/publicapi"
 	"github.com/sluiceio/sluice/services/gateway/internal/rest"
 	"github.com/sluiceio/sluice/services/gateway/internal/topicconf"
 	"github.com/sluiceio/sluice/services/kit/certs"
+	"github.com/sluiceio/sluice/services/kit/confine"
 	"github.com/sluiceio/sluice/services/kit/life"
 	"github.com/sluiceio/sluice/services/kit/obs"
 	"github.com/sluiceio/sluice/services/kit/openfiles"
@@ -90,7 +92,8 @@ type Service struct {
 	httpListener net.Listener
 	http         *http.Server
 	grpcListener net.Listener
-	grpc         *rpc.Server
+	grpc         *grpcdoor.Door
+	grpcServer   *rpc.Server
 
 	binaryListener net.Listener
 	binary         *binproto.Door
@@ -137,6 +140,7 @@ func New(cfg Config, deps Deps) (_ *Service, err error) {
 	// Bytes of requests under way, whichever door they came through.
 	budget := semaphore.NewWeighted(cfg.MaxInflightBodyBytes)
 	answers := semaphore.NewWeighted(cfg.MaxInflightBodyBytes)
+	surveys := semaphore.NewWeighted(maxSurveys)
 
 	s.backend = backend.New(
 		backend.Limits{
@@ -166,13 +170,25 @@ func New(cfg Config, deps Deps) (_ *Service, err error) {
 	s.local = rpc.NewLocal(options)
 	s.registerPublic(s.local)
 	if s.grpcListener != nil {
-		s.grpc = rpc.NewServer(rpc.ServerOptions{
+		s.grpc = grpcdoor.New(grpcConfig(cfg), grpcdoor.Deps{
+			Logger:     deps.Logger,
+			Backend:    s.backend,
+			CallerOf:   publicapi.CallerOf,
+			Requests:   budget,
+			Answers:    answers,
+			Surveys:    surveys,
+			IsSurvey:   publicapi.IsSurvey,
+			Registerer: deps.Registerer,
+			TLS:        s.tlsConfig("h2"),
+		})
+		options := options
+		options.Unary = append(slices.Clone(options.Unary), s.grpc.Intercept)
+		s.grpcServer = rpc.NewServer(rpc.ServerOptions{
 			Options:         options,
 			MaxMessageBytes: maxMessageBytes(cfg),
 			Reflection:      true,
-			Credentials:     s.grpcCredentials(),
 		})
-		s.registerPublic(s.grpc)
+		s.registerPublic(s.grpc.Bound(s.grpcServer))
 	}
 	if s.httpListener != nil {
 		door, err := rest.New(restConfig(cfg, s.httpListener), rest.Deps{
@@ -183,6 +199,7 @@ func New(cfg Config, deps Deps) (_ *Service, err error) {
 			Ready:    s.Ready,
 			Budget:   budget,
 			Answers:  answers,
+			Surveys:  surveys,
 		})
 		if err != nil {
 			return nil, err
@@ -210,6 +227,9 @@ func New(cfg Config, deps Deps) (_ *Service, err error) {
 	}
 	return s, nil
 }
+
+// maxSurveys is how many surveys are put together at once.
+const maxSurveys = 8
 
 const (
 	// binaryWrite is how long a client of the binary protocol may take to read a
@@ -259,6 +279,41 @@ func binaryConfig(cfg Config) binproto.Config {
 	}
 }
 
+const (
+	// grpcBudget is how long gRPC calls wait for others to leave room.
+	grpcBudget = 2 * time.Second
+	// grpcMessage is how long a message may take to arrive, and grpcStall how long
+	// its client may stop, or take for a piece of an answer.
+	grpcMessage = time.Minute
+	grpcStall   = 10 * time.Second
+	// grpcGrace is how long a client may stop while others wait for the memory that
+	// its call holds.
+	grpcGrace = 500 * time.Millisecond
+	// grpcHandshake is how long a connection may take to become one of HTTP/2.
+	grpcHandshake = 10 * time.Second
+	// grpcPing is after how long a silence a client is asked whether it is there, and
+	// grpcPong how long it has for an answer.
+	grpcPing = 30 * time.Second
+	grpcPong = 10 * time.Second
+)
+
+func grpcConfig(cfg Config) grpcdoor.Config {
+	return grpcdoor.Config{
+		MaxMessageBytes:  maxMessageBytes(cfg),
+		MaxFetchRecords:  cfg.MaxFetchRecords,
+		MaxFetchBytes:    cfg.MaxFetchBytes,
+		BudgetBytes:      cfg.MaxInflightBodyBytes,
+		BudgetTimeout:    grpcBudget,
+		MessageTimeout:   grpcMessage,
+		StallTimeout:     grpcStall,
+		StallGrace:       grpcGrace,
+		HandshakeTimeout: grpcHandshake,
+		PingAfter:        grpcPing,
+		PingTimeout:      grpcPong,
+		Grace:            cfg.StopGrace,
+	}
+}
+
 // limited lets no more than so many connections be open at once.
 func limited(listener net.Listener, connections int) net.Listener {
 	if listener == nil {
@@ -297,13 +352,6 @@ func (s *Service) tlsConfig(protocols ...string) *tls.Config {
 		return nil
 	}
 	return s.certs.Config(protocols...)
-}
-
-func (s *Service) grpcCredentials() credentials.TransportCredentials {
-	if s.certs == nil {
-		return nil
-	}
-	return credentials.NewTLS(s.tlsConfig("h2"))
 }
 
 // maxMessageBytes is what a gRPC message may have: as much as a request over
@@ -389,10 +437,13 @@ func (s *Service) Ready() error {
 func (s *Service) Run(ctx context.Context) error {
 	// The picture is followed for as long as requests are served.
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
-	followed := make(chan error, 1)
-	go func() { followed <- s.backend.Run(following) }()
-
 	doors := life.NewGroup(ctx)
+	followed := confine.Async(func() error {
+		// Nobody is served by a picture that nobody keeps.
+		defer doors.Stop()
+		return s.backend.Run(following)
+	})
+
 	doors.Go("drain", func(ctx context.Context) error {
 		<-ctx.Done()
 		s.backend.Drain()
@@ -431,7 +482,7 @@ func (s *Service) awaitReady(ctx context.Context) error {
 		return nil
 	}
 	if s.grpc != nil {
-		s.grpc.SetReady(true)
+		s.grpcServer.SetReady(true)
 	}
 	close(s.ready)
 	return nil
@@ -450,8 +501,7 @@ func (s *Service) serveHTTP(ctx context.Context) error {
 	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	s.http.BaseContext = func(net.Listener) context.Context { return requests }
-	served := make(chan error, 1)
-	go func() { served <- s.serveListener() }()
+	served := confine.Async(s.serveListener)
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve HTTP on %s: %w", s.httpListener.Addr(), err)

@@ -19,6 +19,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluiceio/sluice/services/kit/confine"
 )
 
 // interval is how often the files are read.
@@ -69,7 +71,11 @@ func (p *Pair) Run(ctx context.Context) error {
 			return nil
 		case <-again.C:
 		}
-		l, err := p.read(p.current.Load())
+		var l *loaded
+		err := confine.Attempt(ctx, p.logger, func() (err error) {
+			l, err = p.read(p.current.Load())
+			return err
+		})
 		switch {
 		case err != nil && err.Error() != last:
 			last = err.Error()

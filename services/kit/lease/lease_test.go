@@ -291,3 +291,28 @@ func TestWatcherBeginsAgainAfterACompaction(t *testing.T) {
 	require.Equal(t, map[string]string{"/w/b": "2"}, got)
 	require.Equal(t, 2, snapshots)
 }
+
+// A watcher whose receiver panics begins again with all that there is.
+func TestWatcherBeginsAgainAfterAPanic(t *testing.T) {
+	client := etcdtest.Start(t)
+	_, err := client.Put(t.Context(), "/p/a", "1")
+	require.NoError(t, err)
+	updates := make(chan lease.Update, 10)
+	w := lease.NewWatcher(client, "/p/", nil)
+	run(t, func(ctx context.Context) error {
+		return w.Run(ctx, func(u lease.Update) {
+			updates <- u
+			if len(u.Changes) == 1 && string(u.Changes[0].Value) == "2" && !u.Snapshot {
+				panic("broken")
+			}
+		})
+	})
+	require.True(t, (<-updates).Snapshot)
+	_, err = client.Put(t.Context(), "/p/a", "2")
+	require.NoError(t, err)
+	require.False(t, (<-updates).Snapshot)
+	again := <-updates
+	require.True(t, again.Snapshot)
+	require.Equal(t, "2", string(again.Changes[0].Value))
+	require.NoError(t, w.WaitFor(t.Context(), again.Revision))
+}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/sluiceio/sluice/services/kit/backoff"
+	"github.com/sluiceio/sluice/services/kit/confine"
 )
 
 // Change is a key's new value, or its end.
@@ -64,15 +65,17 @@ const pageSize = 1000
 
 // Run calls apply with a snapshot and then with each change, one call at a
 // time, until ctx ends. After an error, and when etcd has compacted the changes
-// that are missing, it begins again with a snapshot.
+// that are missing, it begins again with a snapshot; after a panic in apply, too.
 func (w *Watcher) Run(ctx context.Context, apply func(Update)) error {
 	ctx = w.streamContext(ctx)
 	wait := backoff.New(backoff.Policy{Initial: 20 * time.Millisecond, Max: time.Second})
 	for ctx.Err() == nil {
-		err := w.follow(ctx, func(u Update) {
-			wait.Reset()
-			apply(u)
-			w.advance(u.Revision)
+		err := confine.Attempt(ctx, w.log, func() error {
+			return w.follow(ctx, func(u Update) {
+				wait.Reset()
+				apply(u)
+				w.advance(u.Revision)
+			})
 		})
 		if ctx.Err() == nil {
 			w.log.Warn("watch of etcd broke, reading all again", "prefix", w.prefix, "err", err)

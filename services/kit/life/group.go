@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/sluiceio/sluice/services/kit/confine"
 )
 
 // Group runs named members side by side. The first that fails ends the context
@@ -22,13 +24,13 @@ func NewGroup(ctx context.Context) *Group {
 	return &Group{group: &errgroup.Group{}, ctx: ctx, cancel: cancel}
 }
 
-// Go starts a member. It runs until it is done (nil), fails, or its context
+// Go starts a member. A panic in it is its failure. It runs until it is done (nil), fails, or its context
 // ends; after that its context's error counts as a clean stop. A member's
 // failure is reported under its name, and the other members find it with
 // context.Cause.
 func (g *Group) Go(name string, member func(ctx context.Context) error) {
 	g.group.Go(func() error {
-		err := member(g.ctx)
+		err := confine.Catch(func() error { return member(g.ctx) })
 		if err == nil || g.ctx.Err() != nil && errors.Is(err, g.ctx.Err()) {
 			return nil
 		}

@@ -77,3 +77,10 @@ func TestForeignCancellationIsAFailure(t *testing.T) {
 	group.Go("call", func(context.Context) error { return context.Canceled })
 	require.ErrorIs(t, group.Wait(), context.Canceled)
 }
+
+func TestAPanicIsAFailure(t *testing.T) {
+	group := life.NewGroup(t.Context())
+	group.Go("server", untilDone)
+	group.Go("log", func(context.Context) error { panic("broken") })
+	require.ErrorContains(t, group.Wait(), "log: panic: broken")
+}

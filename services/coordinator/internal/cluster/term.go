@@ -17,6 +17,7 @@ import (
 	"github.com/sluiceio/sluice/services/coordinator/internal/rows"
 	"github.com/sluiceio/sluice/services/coordinator/internal/view"
 	"github.com/sluiceio/sluice/services/kit/backoff"
+	"github.com/sluiceio/sluice/services/kit/confine"
 )
 
 // term is the time in which this coordinator leads: a worker for each live
@@ -77,7 +78,7 @@ func (c *Cluster) Lead(ctx context.Context, e elect.Term) error {
 
 // run follows the picture.
 func (t *term) run() error {
-	t.work.Go(t.ensureShardTopic)
+	t.begin(t.ensureShardTopic)
 	for {
 		changed := t.cluster.view.Changed()
 		t.syncWorkers()
@@ -91,6 +92,12 @@ func (t *term) run() error {
 		case <-changed:
 		}
 	}
+}
+
+// begin has something done that stop waits for. A panic in it ends the term: whoever
+// is elected next begins with what etcd has.
+func (t *term) begin(do func()) {
+	confine.Go(&t.work, t.log(), t.end, do)
 }
 
 func (t *term) stop() {
@@ -138,7 +145,7 @@ func (t *term) syncWorkers() {
 				w.remove(id, d.Revision)
 			}
 		}
-		t.work.Go(w.run)
+		t.begin(w.run)
 	}
 	for id, w := range t.mu.workers {
 		if !live[id] {
@@ -284,7 +291,7 @@ func (t *term) settleDeletionsLocked() {
 		}
 		if len(d.remaining) == 0 && !d.forgotten && !t.mu.over {
 			d.forgotten = true
-			t.work.Go(func() { t.forget(id) })
+			t.begin(func() { t.forget(id) })
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluiceio/sluice/services/coordinator/internal/rows"
 	"github.com/sluiceio/sluice/services/kit/backoff"
+	"github.com/sluiceio/sluice/services/kit/confine"
 	"github.com/sluiceio/sluice/services/kit/lease"
 )
 
@@ -54,9 +55,11 @@ const resignTimeout = 2 * time.Second
 func (e *Elector) Run(ctx context.Context, lead func(context.Context, Term) error) error {
 	wait := backoff.New(backoff.Policy{Initial: 20 * time.Millisecond, Max: time.Second})
 	for ctx.Err() == nil {
-		err := e.stand(ctx, func(ctx context.Context, t Term) error {
-			wait.Reset()
-			return lead(ctx, t)
+		err := confine.Attempt(ctx, e.log, func() error {
+			return e.stand(ctx, func(ctx context.Context, t Term) error {
+				wait.Reset()
+				return lead(ctx, t)
+			})
 		})
 		if ctx.Err() == nil {
 			if err != nil {
@@ -74,15 +77,14 @@ func (e *Elector) stand(ctx context.Context, lead func(context.Context, Term) er
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
+	watched := confine.Async(func() error {
 		select {
 		case <-grant.Lost():
 			cancel(fmt.Errorf("lease %x is lost", grant.ID))
 		case <-ctx.Done():
 		}
-	}()
+		return nil
+	})
 	defer func() {
 		cancel(nil)
 		<-watched

@@ -84,3 +84,29 @@ func TestOneLeadsAndTheNextFollows(t *testing.T) {
 	require.False(t, guarded(t, etcd, second))
 	require.True(t, guarded(t, etcd, third))
 }
+
+// A leader that panics is out of office, and stands again.
+func TestAPanicEndsATerm(t *testing.T) {
+	etcd := etcdtest.Start(t)
+	session := lease.NewSession(etcd, lease.Config{TTL: time.Second})
+	terms := make(chan elect.Term, 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	g := life.NewGroup(ctx)
+	g.Go("session", session.Run)
+	g.Go("election", func(ctx context.Context) error {
+		return elect.New(etcd, session, "a", slog.New(slog.DiscardHandler)).Run(ctx, func(ctx context.Context, term elect.Term) error {
+			terms <- term
+			if len(terms) == 1 {
+				panic("broken")
+			}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+	})
+	require.Eventually(t, func() bool { return len(terms) == 2 }, 10*time.Second, time.Millisecond)
+	first, second := <-terms, <-terms
+	require.False(t, guarded(t, etcd, first))
+	require.True(t, guarded(t, etcd, second))
+	cancel()
+	require.NoError(t, g.Wait())
+}

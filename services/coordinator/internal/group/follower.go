@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluiceio/sluice/services/coordinator/internal/shard"
 	"github.com/sluiceio/sluice/services/kit/backoff"
+	"github.com/sluiceio/sluice/services/kit/confine"
 )
 
 // followPause is how long changes of topics are gathered before they are looked
@@ -35,7 +36,7 @@ func (f *Follower) Run(ctx context.Context) error {
 		changed, loaded := topics.Changed(), shards.LoadsChanged()
 		changes, loads := topics.TopicChanges(), shards.Loads()
 		if changes != seenChanges || loads != seenLoads {
-			if err := f.follow(ctx); err != nil {
+			if err := confine.Attempt(ctx, f.log, func() error { return f.follow(ctx) }); err != nil {
 				if ctx.Err() == nil {
 					f.log.Warn("groups not rebalanced after a change of topics, trying again", "err", err)
 				}

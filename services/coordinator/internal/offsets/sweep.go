@@ -9,6 +9,7 @@ import (
 	"github.com/sluiceio/sluice/services/coordinator/internal/rows"
 	"github.com/sluiceio/sluice/services/coordinator/internal/shard"
 	"github.com/sluiceio/sluice/services/kit/backoff"
+	"github.com/sluiceio/sluice/services/kit/confine"
 )
 
 const (
@@ -40,7 +41,7 @@ func (s *Sweeper) Run(ctx context.Context) error {
 		changed, loaded := s.offsets.topics.Changed(), s.offsets.shards.LoadsChanged()
 		removals, loads := s.offsets.topics.Removals(), s.offsets.shards.Loads()
 		if removals != sweptRemovals || loads != sweptLoads {
-			if err := s.sweep(ctx); err != nil {
+			if err := confine.Attempt(ctx, s.log, func() error { return s.sweep(ctx) }); err != nil {
 				if ctx.Err() == nil {
 					s.log.Warn("offsets of deleted topics not removed, trying again", "err", err)
 				}

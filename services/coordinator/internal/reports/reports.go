@@ -14,6 +14,7 @@ import (
 	"github.com/sluiceio/sluice/services/coordinator/internal/peer"
 	"github.com/sluiceio/sluice/services/coordinator/internal/view"
 	"github.com/sluiceio/sluice/services/kit/backoff"
+	"github.com/sluiceio/sluice/services/kit/confine"
 )
 
 // Follower holds the streams.
@@ -54,7 +55,7 @@ func (f *Follower) Run(ctx context.Context) error {
 			}
 			streamCtx, stop := context.WithCancel(ctx)
 			running[n.Id] = stream{incarnation: n.Incarnation, stop: stop}
-			streams.Go(func() { f.follow(streamCtx, n.Id) })
+			confine.Go(&streams, f.log, nil, func() { f.follow(streamCtx, n.Id) })
 		}
 		for id, s := range running {
 			if !live[id] {
@@ -74,7 +75,7 @@ func (f *Follower) Run(ctx context.Context) error {
 func (f *Follower) follow(ctx context.Context, node string) {
 	wait := backoff.New(backoff.Policy{Initial: 10 * time.Millisecond, Max: time.Second})
 	for ctx.Err() == nil {
-		err := f.stream(ctx, node, wait.Reset)
+		err := confine.Attempt(ctx, f.log, func() error { return f.stream(ctx, node, wait.Reset) })
 		if ctx.Err() == nil {
 			f.log.Debug("stream of a node's replicas broke", "node", node, "err", err)
 			_ = wait.Wait(ctx)

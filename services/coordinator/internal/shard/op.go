@@ -53,3 +53,15 @@ func (o *op[M]) wait(ctx context.Context) error {
 
 // answer ends the op.
 func (o *op[M]) answer(err error) { o.done <- err }
+
+// lose ends an op that nobody is at any more, if it is not answered.
+func (o *op[M]) lose() {
+	err := error(ErrUnknownOutcome)
+	if o.start() {
+		err = ErrUnavailable
+	}
+	select {
+	case o.done <- err:
+	default:
+	}
+}

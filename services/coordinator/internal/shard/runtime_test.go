@@ -273,3 +273,42 @@ func TestNamesHashAsTheyAlwaysDid(t *testing.T) {
 		require.Equal(t, want, got, name)
 	}
 }
+
+// A request whose rule panics fails alone; the state is what it was.
+func TestAPanicInARuleIsTheFailureOfOneRequest(t *testing.T) {
+	r := newRuntime(t, testConfig, &scriptedLog{}, 1)
+	r.give(t, 0, 1)
+	require.NoError(t, write(t, r, set("a", 1)))
+	require.ErrorContains(t, r.Write(t.Context(), 0, func(registers) ([]Record, error) { panic("broken") }), "internal error (id ")
+	require.ErrorContains(t, r.Read(t.Context(), 0, func(registers) error { panic("broken") }), "internal error (id ")
+	requireRegister(t, r, "a", 1)
+	require.NoError(t, write(t, r, set("a", 2)))
+}
+
+// A state machine that panics is given up with its shard, and all who wait are told;
+// whoever owns the shard next reads the log.
+func TestAPanicInTheStateMachineGivesTheShardUp(t *testing.T) {
+	log := &scriptedLog{gate: make(chan struct{}), reached: make(chan struct{}, 10)}
+	r := newRuntime(t, testConfig, log, 1)
+	r.give(t, 0, 1)
+	answers := make(chan error, 3)
+	go func() { answers <- write(t, r, set("a", 1)) }()
+	<-log.reached // the first is under way
+	// Apply knows nothing of such a record.
+	go func() { answers <- write(t, r, Record{}) }()
+	eventually(t, func() bool { return r.shard(0).queued() == 1 })
+	go func() { answers <- write(t, r, set("b", 1)) }()
+	eventually(t, func() bool { return r.shard(0).queued() == 2 })
+	log.gate <- struct{}{}
+	require.NoError(t, <-answers)
+	for range 2 {
+		err := <-answers
+		require.True(t, errors.Is(err, ErrUnknownOutcome) || errors.Is(err, ErrUnavailable), "%v", err)
+	}
+	require.Equal(t, []int{1}, log.batches())
+	eventually(t, func() bool { return r.shard(0).current() == nil })
+
+	r.give(t, 0, 2)
+	requireRegister(t, r, "a", 1)
+	requireRegister(t, r, "b", 0)
+}

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sluiceio/sluice/services/kit/backoff"
+	"github.com/sluiceio/sluice/services/kit/confine"
 )
 
 // shard is one shard's queue and state.
@@ -34,6 +35,8 @@ type shard[M Machine] struct {
 	// state belongs to work while it runs, and to the lock otherwise. It is only
 	// looked at while it is loaded.
 	state M
+	// serving are the ops that work is at. They are work's.
+	serving []*op[M]
 	// notDueBefore spaces out attempts to do what is due. It is work's.
 	notDueBefore time.Time
 }
@@ -56,7 +59,7 @@ func (s *shard[M]) enqueue(o *op[M]) error {
 func (s *shard[M]) startLocked() {
 	if !s.mu.working {
 		s.mu.working = true
-		s.runtime.work.Go(s.work)
+		confine.Go(&s.runtime.work, s.runtime.logger, s.broke, s.work)
 	}
 }
 
@@ -123,24 +126,59 @@ func (s *shard[M]) stopTimerLocked() {
 // work serves the queue until it is empty, and does what has come due.
 func (s *shard[M]) work() {
 	for {
-		s.mu.Lock()
-		if s.mu.loaded != s.mu.tenure {
-			s.unloadLocked()
-		}
-		ops, rang := s.mu.queue, s.mu.rang
-		s.mu.queue, s.mu.rang = nil, false
+		ops, rang := s.take()
 		if len(ops) == 0 && !rang {
-			s.setTimerLocked()
-			s.mu.working = false
-			s.mu.Unlock()
 			return
 		}
-		s.mu.Unlock()
+		s.serving = ops
 		s.serve(ops)
+		s.serving = nil
 		if rang {
 			// After what was waiting: who was heard of in it is not late.
 			s.doDue()
 		}
+	}
+}
+
+// take returns what there is to do. When that is nothing, work is over.
+func (s *shard[M]) take() (ops []*op[M], rang bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.loaded != s.mu.tenure {
+		s.unloadLocked()
+	}
+	ops, rang = s.mu.queue, s.mu.rang
+	s.mu.queue, s.mu.rang = nil, false
+	if len(ops) == 0 && !rang {
+		s.setTimerLocked()
+		s.mu.working = false
+	}
+	return ops, rang
+}
+
+// brokePause is how long a shard stays where its state machine panicked. It may do so
+// wherever the shard goes next: the log is the same.
+const brokePause = time.Second
+
+// broke gives the shard up after work panicked. The state may be half changed, and is
+// not used again: whoever owns the shard next reads the log.
+func (s *shard[M]) broke(error) {
+	if t := s.current(); t != nil {
+		pause := time.NewTimer(brokePause)
+		select {
+		case <-pause.C:
+		case <-t.ctx.Done():
+		}
+		pause.Stop()
+		s.unload(t)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left := append(s.serving, s.mu.queue...)
+	s.serving, s.mu.queue, s.mu.rang, s.mu.working = nil, nil, false, false
+	s.unloadLocked()
+	for _, o := range left {
+		o.lose()
 	}
 }
 
@@ -233,7 +271,7 @@ func (s *shard[M]) writeSome(ops []*op[M]) (rest []*op[M]) {
 		if !o.start() {
 			continue
 		}
-		records, err := o.write(s.state)
+		records, err := s.evaluate(o)
 		close(o.evaluated)
 		n := sizeOf(records)
 		if err == nil && n > s.runtime.cfg.MaxBatchBytes {
@@ -275,6 +313,17 @@ func (s *shard[M]) writeSome(ops []*op[M]) (rest []*op[M]) {
 		}
 	}
 	return ops
+}
+
+// evaluate returns the records of a write. Neither it nor a read changes the state,
+// so that a panic in one is the failure of it alone.
+func (s *shard[M]) evaluate(o *op[M]) (records []Record, err error) {
+	err = confine.Attempt(context.Background(), s.runtime.logger, func() error {
+		var err error
+		records, err = o.write(s.state)
+		return err
+	})
+	return records, err
 }
 
 // append writes a batch, again and again as long as it surely is not written
@@ -322,7 +371,7 @@ func (s *shard[M]) readAll(ops []*op[M]) {
 		if !o.start() {
 			continue
 		}
-		err := o.read(s.state)
+		err := confine.Attempt(context.Background(), s.runtime.logger, func() error { return o.read(s.state) })
 		close(o.evaluated)
 		// Looked at after the read: what was current then is a true answer.
 		if !t.alive() || s.current() != t {

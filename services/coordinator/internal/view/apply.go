@@ -13,7 +13,9 @@ import (
 	"github.com/sluiceio/sluice/services/kit/lease"
 )
 
-// apply brings the picture to an update's revision.
+// apply brings the picture to an update's revision. A row counts as applied from when
+// that begins: one that panics is logged, and the snapshot that the watch goes on with
+// leaves it out, so that one row does not keep all others from being seen.
 func (v *View) apply(u lease.Update) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

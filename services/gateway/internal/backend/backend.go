@@ -81,6 +81,7 @@ func New(limits Limits, deps Deps) *Backend {
 		coordinators: &pool{role: RoleCoordinator, finder: deps.Finder, dialer: deps.Dialer, patience: limits.Patience},
 		registry:     &pool{role: RoleRegistry, finder: deps.Finder, dialer: deps.Dialer, patience: limits.Patience},
 	}
+	b.callers.logger = deps.Logger
 	b.callers.registry, b.callers.required, b.callers.revoked = b.registry, deps.Authenticated, b.quotas.forget
 	b.quotas.registry = b.registry
 	b.draining, b.drain = context.WithCancel(context.Background())

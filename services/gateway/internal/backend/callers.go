@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/sluiceio/sluice/services/gateway/internal/credential"
 	"github.com/sluiceio/sluice/services/gateway/internal/grants"
 	"github.com/sluiceio/sluice/services/kit/backoff"
+	"github.com/sluiceio/sluice/services/kit/confine"
 	"github.com/sluiceio/sluice/services/kit/errs"
 )
 
@@ -27,6 +29,7 @@ var errNobodyAsked = errs.New(errs.Unavailable, "AUTH_MISMATCH",
 // registry is being watched (package callers); otherwise a registry is asked
 // about each call.
 type introductions struct {
+	logger   *slog.Logger
 	registry *pool
 	// required is that nobody is let in without a key.
 	required bool
@@ -46,6 +49,16 @@ func (b *Backend) Secret(authorization, esKey []string) (string, error) {
 		return "", nil
 	}
 	return secret, err
+}
+
+// Known says that Authenticate lets a secret in without asking anybody: it is
+// remembered, or nobody needs one.
+func (b *Backend) Known(secret string) bool {
+	if !b.callers.required {
+		return true
+	}
+	known, _ := b.callers.memory.Ask(secret, time.Now())
+	return known != nil
 }
 
 // Authenticate returns who has a secret, which is empty when none came. It is
@@ -98,7 +111,7 @@ func (in *introductions) follow(ctx context.Context) error {
 		nodes, err := in.registry.finder.Find(ctx, RoleRegistry)
 		if err == nil && len(nodes) > 0 {
 			node := nodes[turn%len(nodes)]
-			_ = in.followOne(ctx, node, wait.Reset)
+			_ = confine.Attempt(ctx, in.logger, func() error { return in.followOne(ctx, node, wait.Reset) })
 			in.watched.Store(nil)
 			in.memory.Reset()
 		}

@@ -2,9 +2,9 @@ package backend
 
 import (
 	"context"
-	"sync"
 
 	"github.com/sluiceio/sluice/services/gateway/internal/picture"
+	"github.com/sluiceio/sluice/services/kit/confine"
 )
 
 // A partitionCall is what every call to the leader of a partition has, and how it
@@ -71,9 +71,9 @@ func callNodes[C any](byNode map[string][]C, call func(node string, calls []C)) 
 		}
 		return
 	}
-	var all sync.WaitGroup
+	var all confine.Fan
 	for node, calls := range byNode {
-		all.Go(func() { call(node, calls) })
+		all.Do(func() { call(node, calls) })
 	}
 	all.Wait()
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"google.golang.org/grpc"
 
 	storagev1 "github.com/sluiceio/sluice/gen/go/sluice/storage/v1"
 	"github.com/sluiceio/sluice/services/gateway/internal/grants"
+	"github.com/sluiceio/sluice/services/kit/confine"
 	"github.com/sluiceio/sluice/services/kit/errs"
 )
 
@@ -24,9 +24,9 @@ func (b *Backend) RunPass(ctx context.Context, caller grants.Caller, pass storag
 	seen := b.watcher.Current()
 	nodes := seen.WithRole(RoleStorage)
 	failed := make([]error, len(nodes))
-	var calls sync.WaitGroup
+	var calls confine.Fan
 	for i, node := range nodes {
-		calls.Go(func() {
+		calls.Do(func() {
 			failed[i] = b.reachStorage(ctx, seen, node, func(c storagev1.StorageServiceClient, opts ...grpc.CallOption) error {
 				resp, err := c.RunPass(ctx, &storagev1.RunPassRequest{Pass: pass}, opts...)
 				for _, f := range resp.GetFailures() {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"sync"
 
 	"google.golang.org/grpc"
 
@@ -13,6 +12,7 @@ import (
 	storagev1 "github.com/sluiceio/sluice/gen/go/sluice/storage/v1"
 	"github.com/sluiceio/sluice/services/gateway/internal/grants"
 	"github.com/sluiceio/sluice/services/gateway/internal/picture"
+	"github.com/sluiceio/sluice/services/kit/confine"
 	"github.com/sluiceio/sluice/services/kit/recordbatch"
 )
 
@@ -72,9 +72,9 @@ func (b *Backend) Producers(ctx context.Context, caller grants.Caller) ([]*admin
 func (b *Backend) describeProducers(ctx context.Context, seen *picture.Picture) []*storagev1.DescribeProducersResponse {
 	nodes := seen.WithRole(RoleStorage)
 	described := make([]*storagev1.DescribeProducersResponse, len(nodes))
-	var calls sync.WaitGroup
+	var calls confine.Fan
 	for i, node := range nodes {
-		calls.Go(func() {
+		calls.Do(func() {
 			err := b.reachStorage(ctx, seen, node, func(c storagev1.StorageServiceClient, opts ...grpc.CallOption) (err error) {
 				described[i], err = c.DescribeProducers(ctx, &storagev1.DescribeProducersRequest{}, opts...)
 				return err

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"sync"
 
 	adminv1 "github.com/sluiceio/sluice/gen/go/sluice/admin/v1"
 	storagev1 "github.com/sluiceio/sluice/gen/go/sluice/storage/v1"
 	"github.com/sluiceio/sluice/services/gateway/internal/grants"
 	"github.com/sluiceio/sluice/services/gateway/internal/picture"
+	"github.com/sluiceio/sluice/services/kit/confine"
 )
 
 // Raft returns every replica of every partition as its node sees it, those of
@@ -29,9 +29,9 @@ func (b *Backend) Raft(ctx context.Context, caller grants.Caller) ([]*adminv1.Ra
 	nodes := seen.WithRole(RoleStorage)
 	described := make([]*storagev1.DescribeResponse, len(nodes))
 	failed := make([]error, len(nodes))
-	var calls sync.WaitGroup
+	var calls confine.Fan
 	for i, node := range nodes {
-		calls.Go(func() {
+		calls.Do(func() {
 			if described[i], failed[i] = b.describe(ctx, seen, node, &storagev1.DescribeRequest{}); failed[i] != nil {
 				b.logger.WarnContext(ctx, "no partitions for the state of Raft", "node", node, "error", failed[i])
 			}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"sync"
 
 	"google.golang.org/grpc"
 
@@ -13,6 +12,7 @@ import (
 	storagev1 "github.com/sluiceio/sluice/gen/go/sluice/storage/v1"
 	"github.com/sluiceio/sluice/services/gateway/internal/grants"
 	"github.com/sluiceio/sluice/services/gateway/internal/picture"
+	"github.com/sluiceio/sluice/services/kit/confine"
 )
 
 // RoleStorage is the role of the nodes that hold partitions.
@@ -73,9 +73,9 @@ func (b *Backend) Survey(ctx context.Context, caller grants.Caller) Survey {
 	}
 	described := make([]*storagev1.DescribeResponse, len(storage))
 	listed := make([]*coordinatorv1.ListOffsetsResponse, len(coordinators))
-	var calls sync.WaitGroup
+	var calls confine.Fan
 	for i, node := range storage {
-		calls.Go(func() {
+		calls.Do(func() {
 			var err error
 			if described[i], err = b.describe(ctx, p, node, &storagev1.DescribeRequest{}); err != nil {
 				b.logger.WarnContext(ctx, "no partitions for the metrics", "node", node, "error", err)
@@ -83,7 +83,7 @@ func (b *Backend) Survey(ctx context.Context, caller grants.Caller) Survey {
 		})
 	}
 	for i, node := range coordinators {
-		calls.Go(func() {
+		calls.Do(func() {
 			err := reach(ctx, b.dialer, node, func(conn grpc.ClientConnInterface, opts ...grpc.CallOption) (err error) {
 				listed[i], err = coordinatorv1.NewOffsetServiceClient(conn).ListOffsets(ctx, &coordinatorv1.ListOffsetsRequest{}, opts...)
 				return err

@@ -15,7 +15,9 @@ import (
 	"time"
 
 	registryv1 "github.com/sluiceio/sluice/gen/go/sluice/registry/v1"
+	"github.com/sluiceio/sluice/services/gateway/internal/budget"
 	"github.com/sluiceio/sluice/services/gateway/internal/grants"
+	"github.com/sluiceio/sluice/services/kit/confine"
 	"github.com/sluiceio/sluice/services/kit/errs"
 )
 
@@ -62,7 +64,7 @@ type conn struct {
 	unwritten, unsent backlog
 	// The client has bytes of the door's budgets wait: for more of a request, for
 	// an answer to be taken.
-	receiving, sending stall
+	receiving, sending budget.Stall
 }
 
 func newConn(ctx context.Context, d *Door, accepted net.Conn, address netip.Addr) *conn {
@@ -102,7 +104,7 @@ func (c *conn) begin() {
 		return
 	}
 	c.door.metrics.accepted.Inc()
-	c.door.running.Go(c.serve)
+	confine.Go(&c.door.running, c.door.logger, c.lost, c.serve)
 }
 
 func (c *conn) handshake() (err error) {
@@ -311,7 +313,7 @@ func (c *conn) request(r ticket) error {
 			return err
 		}
 		c.door.metrics.answered(r, nil)
-		c.answer(seal(newFrame(0), c.gzip, r.id, opPing.response()), hold{})
+		c.answer(seal(newFrame(0), c.gzip, r.id, opPing.response()), budget.Hold{})
 		return nil
 	case opProduce:
 		return c.produce(r)
@@ -375,13 +377,13 @@ const (
 )
 
 // answer sends the answer to one request.
-func (c *conn) answer(frame []byte, h hold) { c.out.send(answer{frame, h}) }
+func (c *conn) answer(frame []byte, h budget.Hold) { c.out.send(answer{frame, h}) }
 
 // sent is called when an answer is out of our hands.
 func (c *conn) sent(a *answer) {
-	if a.hold.taken > 0 {
-		c.unsent.leave(a.hold.taken)
-		a.hold.release()
+	if a.hold.Taken() > 0 {
+		c.unsent.leave(a.hold.Taken())
+		a.hold.Release()
 	}
 	<-c.slots
 }
@@ -403,7 +405,7 @@ func (c *conn) cut() {
 // fail answers a request with an error.
 func (c *conn) fail(r ticket, err error) {
 	c.door.metrics.answered(r, err)
-	c.answer(errorFrame(c.message(c.ctx, err), c.gzip, r.id), hold{})
+	c.answer(errorFrame(c.message(c.ctx, err), c.gzip, r.id), budget.Hold{})
 }
 
 // hangUp answers with an error and has the connection end.
@@ -463,6 +465,9 @@ func (c *conn) message(ctx context.Context, err error) string {
 	}
 	return message
 }
+
+// lost is called when the goroutine of a request or of the connection panicked.
+func (c *conn) lost(error) { c.cut() }
 
 func panicked(value any) error {
 	return fmt.Errorf("panic in the binary protocol: %v\n%s", value, debug.Stack())

@@ -7,7 +7,9 @@ import (
 
 	registryv1 "github.com/sluiceio/sluice/gen/go/sluice/registry/v1"
 	"github.com/sluiceio/sluice/services/gateway/internal/backend"
+	"github.com/sluiceio/sluice/services/gateway/internal/budget"
 	"github.com/sluiceio/sluice/services/gateway/internal/grants"
+	"github.com/sluiceio/sluice/services/kit/confine"
 )
 
 // consume begins a request to read.
@@ -29,18 +31,18 @@ func (c *conn) consume(r ticket) error {
 	if !c.unsent.enter(c.ctx, room) {
 		return brokenError{c.ctx.Err()}
 	}
-	h := hold{budget: c.door.answers}
-	if err := h.grow(c.ctx, room); err != nil {
+	h := c.door.answers.Hold()
+	if err := h.Grow(c.ctx, room); err != nil {
 		c.unsent.leave(room)
 		return err
 	}
 	caller, err := c.caller()
 	if err != nil {
 		c.unsent.leave(room)
-		h.release()
+		h.Release()
 		return err
 	}
-	c.requests.Go(func() { c.read(r, caller, read, h) })
+	confine.Go(&c.requests, c.door.logger, c.lost, func() { c.read(r, caller, read, h) })
 	return nil
 }
 
@@ -58,7 +60,7 @@ func frameAndRead(payload int) int64 {
 }
 
 // read answers a request to read.
-func (c *conn) read(r ticket, caller grants.Caller, read backend.Read, h hold) {
+func (c *conn) read(r ticket, caller grants.Caller, read backend.Read, h budget.Hold) {
 	ctx, span := c.door.trace(c.ctx, opConsume, read.Topic)
 	frame, err := c.fetch(ctx, r.id, caller, read, &h)
 	c.door.metrics.answered(r, err)
@@ -66,15 +68,15 @@ func (c *conn) read(r ticket, caller grants.Caller, read backend.Read, h hold) {
 		frame = errorFrame(c.message(ctx, err), c.gzip, r.id)
 	}
 	span.end(err)
-	taken := h.taken
-	h.shrink(int64(cap(frame)))
-	c.unsent.leave(taken - h.taken)
+	taken := h.Taken()
+	h.Shrink(int64(cap(frame)))
+	c.unsent.leave(taken - h.Taken())
 	c.answer(frame, h)
 }
 
 // fetch returns the answer to a read, for which there is room as far as max_bytes
 // went.
-func (c *conn) fetch(ctx context.Context, id uint32, caller grants.Caller, read backend.Read, h *hold) (frame []byte, err error) {
+func (c *conn) fetch(ctx context.Context, id uint32, caller grants.Caller, read backend.Read, h *budget.Hold) (frame []byte, err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = panicked(value)
@@ -87,11 +89,11 @@ func (c *conn) fetch(ctx context.Context, id uint32, caller grants.Caller, read 
 	size := fetchedSize(&fetched)
 	// A first record comes whole however small max_bytes is, and who asks so may leave
 	// it unread.
-	before := h.taken
-	if err := h.grow(ctx, frameAndRead(size)); err != nil {
+	before := h.Taken()
+	if err := h.Grow(ctx, frameAndRead(size)); err != nil {
 		return nil, err
 	}
-	c.unsent.add(h.taken - before)
+	c.unsent.add(h.Taken() - before)
 	frame = appendFetched(newFrame(size), read.Partition, &fetched)
 	return seal(frame, c.gzip, id, opConsume.response()), nil
 }

@@ -8,6 +8,7 @@ import (
 	registryv1 "github.com/sluiceio/sluice/gen/go/sluice/registry/v1"
 	"github.com/sluiceio/sluice/services/gateway/internal/backend"
 	"github.com/sluiceio/sluice/services/gateway/internal/grants"
+	"github.com/sluiceio/sluice/services/kit/confine"
 )
 
 // produce puts a request to append into the line of its topic.
@@ -20,7 +21,7 @@ func (c *conn) produce(r ticket) error {
 		return brokenError{c.ctx.Err()}
 	}
 	p := newProduce(r)
-	p.hold.budget = c.door.requests
+	p.hold = c.door.requests.Hold()
 	err = c.readBody(p)
 	if err == nil {
 		err = p.parse(c.door.cfg.MaxRecords)
@@ -33,10 +34,10 @@ func (c *conn) produce(r ticket) error {
 		p.release()
 		return err
 	}
-	c.unwritten.add(p.hold.taken)
+	c.unwritten.add(p.hold.Taken())
 	line, first := c.lines.enter(topic, p)
 	if first {
-		c.requests.Go(func() { c.write(line, caller) })
+		confine.Go(&c.requests, c.door.logger, c.lost, func() { c.write(line, caller) })
 	}
 	return nil
 }
@@ -44,7 +45,7 @@ func (c *conn) produce(r ticket) error {
 // readBody reads the rest of the payload of a produce: as much memory as there
 // are bytes, and never more than the limit.
 func (c *conn) readBody(p *produce) error {
-	defer c.receiving.end()
+	defer c.receiving.End()
 	// There was a wait for what came before to be written.
 	if !c.hurry(c.payload.left) {
 		return brokenError{context.Canceled}
@@ -56,8 +57,8 @@ func (c *conn) readBody(p *produce) error {
 		expected *= 4
 	}
 	for room := min(expected, firstRoom, most); ; room = min(max(2*room, secondRoom), most) {
-		c.receiving.end()
-		if err := p.hold.grow(c.ctx, int64(room)); err != nil {
+		c.receiving.End()
+		if err := p.hold.Grow(c.ctx, int64(room)); err != nil {
 			return err
 		}
 		if cap(p.body) < room {
@@ -67,7 +68,7 @@ func (c *conn) readBody(p *produce) error {
 		}
 		for len(p.body) < room {
 			if len(c.in.unread) == 0 {
-				c.receiving.begin()
+				c.receiving.Begin()
 			}
 			n, err := c.payload.Read(p.body[len(p.body):room])
 			p.body = p.body[:len(p.body)+n]
@@ -109,7 +110,7 @@ func (c *conn) write(l *line, caller grants.Caller) {
 			}
 		}
 		for _, p := range group {
-			c.unwritten.leave(p.hold.taken)
+			c.unwritten.leave(p.hold.Taken())
 			p.release()
 		}
 		c.out.send(answers...)

@@ -15,8 +15,11 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/sluiceio/sluice/services/gateway/internal/backend"
+	"github.com/sluiceio/sluice/services/gateway/internal/budget"
 	"github.com/sluiceio/sluice/services/gateway/internal/grants"
 	"github.com/sluiceio/sluice/services/kit/backoff"
+	"github.com/sluiceio/sluice/services/kit/confine"
+	"github.com/sluiceio/sluice/services/kit/errs"
 )
 
 // Backend is what the door translates to. All methods may be called at once.
@@ -94,8 +97,8 @@ type Door struct {
 	cfg       Config
 	logger    *slog.Logger
 	backend   Backend
-	requests  *budget
-	answers   *budget
+	requests  *budget.Budget
+	answers   *budget.Budget
 	tls       *tls.Config
 	addresses *addresses
 	metrics   *metrics
@@ -120,20 +123,29 @@ func New(cfg Config, deps Deps) *Door {
 		addresses: newAddresses(cfg.ConnectionsPerAddress),
 		tracer:    deps.Tracer,
 	}
-	d.requests = &budget{bytes: deps.Requests, whole: cfg.BudgetBytes, patience: cfg.BudgetTimeout, relieve: func() {
-		d.hangUpOn(func(c *conn) time.Duration { return c.receiving.lasting() })
-	}}
-	d.answers = &budget{bytes: deps.Answers, whole: cfg.BudgetBytes, patience: cfg.BudgetTimeout, relieve: func() {
+	requests, answers := d.budgetOf(deps.Requests), d.budgetOf(deps.Answers)
+	requests.Relieve = func() {
+		d.hangUpOn(func(c *conn) time.Duration { return c.receiving.Lasting() })
+	}
+	answers.Relieve = func() {
 		d.hangUpOn(func(c *conn) time.Duration {
 			if !c.unsent.holds() {
 				return 0
 			}
-			return c.sending.lasting()
+			return c.sending.Lasting()
 		})
-	}}
+	}
+	d.requests, d.answers = budget.New(requests), budget.New(answers)
 	d.mu.open = make(map[*conn]struct{})
 	d.metrics = newMetrics(d, deps.Registerer)
 	return d
+}
+
+// errBusy is that requests under way take all the memory they may.
+var errBusy = errs.New(errs.Unavailable, "OVERLOADED", "too many bytes of requests are under way").WithRetryAfter(time.Second)
+
+func (d *Door) budgetOf(bytes *semaphore.Weighted) budget.Config {
+	return budget.Config{Bytes: bytes, Whole: d.cfg.BudgetBytes, Patience: d.cfg.BudgetTimeout, Busy: errBusy}
 }
 
 // Serve takes connections until ctx ends. Then it closes the listener, lets
@@ -147,11 +159,10 @@ func (d *Door) Serve(ctx context.Context, listener net.Listener) error {
 	err := d.accept(ctx, requests, listener)
 	listener.Close()
 	d.stop()
-	ended := make(chan struct{})
-	go func() {
+	ended := confine.Async(func() error {
 		d.running.Wait()
-		close(ended)
-	}()
+		return nil
+	})
 	grace := time.NewTimer(d.cfg.Grace)
 	defer grace.Stop()
 	select {
@@ -206,7 +217,7 @@ func (d *Door) take(ctx context.Context, accepted net.Conn) {
 	d.mu.Lock()
 	d.mu.open[c] = struct{}{}
 	d.mu.Unlock()
-	d.running.Go(c.begin)
+	confine.Go(&d.running, d.logger, c.lost, c.begin)
 }
 
 // connections counts those that are open.

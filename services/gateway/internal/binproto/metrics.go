@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/sluiceio/sluice/services/gateway/internal/budget"
 	"github.com/sluiceio/sluice/services/kit/errs"
 )
 
@@ -27,12 +28,12 @@ func newMetrics(d *Door, reg prometheus.Registerer) *metrics {
 	f.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "sluice_binary_connections", Help: "Open connections, those in their handshake included.",
 	}, d.connections)
-	for name, b := range map[string]*budget{"requests": d.requests, "answers": d.answers} {
+	for name, b := range map[string]*budget.Budget{"requests": d.requests, "answers": d.answers} {
 		f.NewGaugeFunc(prometheus.GaugeOpts{
 			Name:        "sluice_binary_budget_bytes",
 			Help:        "Memory that requests, and answers to reads, have taken of --max-inflight-body-bytes.",
 			ConstLabels: prometheus.Labels{"budget": name},
-		}, func() float64 { return float64(b.taken.Load()) })
+		}, func() float64 { return float64(b.Taken()) })
 	}
 	m := &metrics{
 		accepted: f.NewCounter(prometheus.CounterOpts{

@@ -6,12 +6,14 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluiceio/sluice/services/gateway/internal/budget"
 )
 
 // An answer is a whole frame to send, and what it gives back once it is sent.
 type answer struct {
 	frame []byte
-	hold  hold
+	hold  budget.Hold
 }
 
 // An outbox sends the answers of one connection. Whoever brings one while nobody
@@ -22,7 +24,7 @@ type outbox struct {
 	// How long a client may take to read timedBytes.
 	timeout time.Duration
 	// Lasts while the client is waited for.
-	stall *stall
+	stall *budget.Stall
 	// Counts what was sent.
 	bytes prometheus.Counter
 	// Called once for each answer that was sent, or that nobody will get.
@@ -120,7 +122,7 @@ func (o *outbox) write(batch []answer) error {
 // writeChunks writes, with a deadline for each MiB: a client may be slow, but not
 // stop.
 func (o *outbox) writeChunks(b []byte) error {
-	defer o.stall.end()
+	defer o.stall.End()
 	for timed := 0; len(b) > 0; {
 		if timed <= 0 {
 			if err := o.conn.SetWriteDeadline(time.Now().Add(o.timeout)); err != nil {
@@ -128,7 +130,7 @@ func (o *outbox) writeChunks(b []byte) error {
 			}
 			timed = timedBytes
 		}
-		o.stall.begin()
+		o.stall.Begin()
 		n, err := o.conn.Write(b[:min(len(b), writeChunk)])
 		o.bytes.Add(float64(n))
 		if err != nil {

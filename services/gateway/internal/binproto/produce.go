@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluiceio/sluice/services/gateway/internal/backend"
+	"github.com/sluiceio/sluice/services/gateway/internal/budget"
 	"github.com/sluiceio/sluice/services/kit/errs"
 )
 
@@ -18,7 +19,7 @@ type produce struct {
 	ticket
 	// The payload after the topic; records point into it.
 	body    []byte
-	hold    hold
+	hold    budget.Hold
 	records []backend.NewRecord
 	// The id of an idempotent producer, or nil.
 	producer *string
@@ -44,7 +45,7 @@ func (p *produce) release() {
 		putBuffer(p.body)
 		p.body = nil
 	}
-	p.hold.release()
+	p.hold.Release()
 	p.producer = nil
 	if cap(p.records) > maxPooledRecords {
 		return

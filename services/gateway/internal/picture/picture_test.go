@@ -181,3 +181,25 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 	_, err := w.WaitFor(ctx, 1)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
+
+// A stream that panics is left for another.
+func TestAPanicIsTheEndOfAStream(t *testing.T) {
+	changes := make(chan *coordinatorv1.WatchMetadataResponse, 1)
+	changes <- &coordinatorv1.WatchMetadataResponse{Snapshot: true, Revision: 2, Topics: []*coordinatorv1.Topic{topic(1, "t", "a")}}
+	opened := 0
+	w := picture.NewWatcher(func(ctx context.Context) (coordinatorv1.MetadataService_WatchMetadataClient, error) {
+		if opened++; opened == 1 {
+			return nil, nil // has no Recv
+		}
+		return &stream{ctx: ctx, changes: changes}, nil
+	}, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	seen, err := w.WaitFor(ctx, 2)
+	require.NoError(t, err)
+	require.NotNil(t, seen.Topic("t"))
+	cancel()
+	require.NoError(t, <-ended)
+}

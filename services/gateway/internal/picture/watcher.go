@@ -9,6 +9,7 @@ import (
 
 	coordinatorv1 "github.com/sluiceio/sluice/gen/go/sluice/coordinator/v1"
 	"github.com/sluiceio/sluice/services/kit/backoff"
+	"github.com/sluiceio/sluice/services/kit/confine"
 )
 
 // Source opens the stream of changes at any coordinator. Each call may choose
@@ -59,7 +60,8 @@ func (w *Watcher) WaitFor(ctx context.Context, revision int64) (*Picture, error)
 func (w *Watcher) Run(ctx context.Context) error {
 	wait := backoff.New(backoff.Policy{Initial: 10 * time.Millisecond, Max: time.Second})
 	for ctx.Err() == nil {
-		if err := w.follow(ctx, wait); ctx.Err() == nil {
+		err := confine.Attempt(ctx, w.logger, func() error { return w.follow(ctx, wait) })
+		if ctx.Err() == nil {
 			w.logger.WarnContext(ctx, "lost the coordinator's metadata", "error", err)
 			_ = wait.Wait(ctx) // ends early with ctx
 		}

@@ -54,6 +54,9 @@ func Authenticate(a Authenticator) grpc.UnaryServerInterceptor {
 // waiting is a request that may wait for records.
 type waiting interface{ GetMaxWaitMs() int32 }
 
+// CallerOf returns who makes a call, for the interceptors after Authenticate.
+func CallerOf(ctx context.Context) grants.Caller { return callerOf(ctx) }
+
 // callerOf returns who makes a call; whom the interceptor did not see is granted
 // nothing.
 func callerOf(ctx context.Context) grants.Caller {

@@ -20,9 +20,6 @@ var (
 	errSurveysBusy = errs.New(errs.Unavailable, "OVERLOADED", "too many surveys of the server are under way").WithRetryAfter(time.Second)
 )
 
-// maxSurveys is how many surveys are put together at once.
-const maxSurveys = 8
-
 // answers bounds the bytes of all answers that clients have not taken yet: a
 // client that asks and does not read keeps what it asked for in memory.
 type answers struct {

@@ -67,6 +67,8 @@ type Deps struct {
 	Budget *semaphore.Weighted
 	// Answers limits the bytes of all answers under way together, likewise.
 	Answers *semaphore.Weighted
+	// Surveys lets so many requests at once put a survey together, likewise.
+	Surveys *semaphore.Weighted
 	// Ready says whether the gateway serves.
 	Ready func() error
 }
@@ -129,7 +131,7 @@ func New(cfg Config, deps Deps) (http.Handler, error) {
 	plain["/healthz"] = healthz(deps.Backend)
 	plain["/readyz"] = readyz(deps.Ready)
 	answers := &answers{
-		budget: deps.Answers, whole: cfg.AnswerBytes, surveys: semaphore.NewWeighted(maxSurveys),
+		budget: deps.Answers, whole: cfg.AnswerBytes, surveys: deps.Surveys,
 		maxRecords: cfg.MaxFetchRecords, maxBytes: cfg.MaxFetchBytes,
 	}
 	plain["/metrics"] = metrics(deps, answers)

@@ -13,7 +13,7 @@ import (
 
 	adminv1 "github.com/sluiceio/sluice/gen/go/sluice/admin/v1"
 	logv1 "github.com/sluiceio/sluice/gen/go/sluice/log/v1"
-	schemav1 "github.com/sluiceio/sluice/gen/go/sluice/schema/v1"
+	"github.com/sluiceio/sluice/services/gateway/internal/publicapi"
 )
 
 // A route is one HTTP route of a gRPC method. Routes are read from the same
@@ -46,15 +46,6 @@ var successes = map[string]int{
 	adminv1.AdminService_RunRetention_FullMethodName:   http.StatusNoContent,
 	adminv1.AdminService_RunCompaction_FullMethodName:  http.StatusNoContent,
 	adminv1.AdminService_DeleteProducer_FullMethodName: http.StatusNoContent,
-}
-
-// surveys are the methods whose answers grow with what the server has.
-var surveys = map[string]bool{
-	logv1.TopicService_GetTopic_FullMethodName:        true,
-	adminv1.AdminService_GetRaft_FullMethodName:       true,
-	adminv1.AdminService_ListProducers_FullMethodName: true,
-	adminv1.KeyService_ListKeys_FullMethodName:        true,
-	schemav1.SchemaService_ListSchemas_FullMethodName: true,
 }
 
 func routesOf(files ...protoreflect.FileDescriptor) ([]*route, error) {
@@ -92,7 +83,7 @@ func routeOf(m protoreflect.MethodDescriptor) (*route, error) {
 	r.segments = strings.Split(r.pattern, "/")
 	full := fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name())
 	r.reads = full == logv1.LogService_Consume_FullMethodName || full == logv1.GroupService_ConsumeGroup_FullMethodName
-	r.surveys = surveys[full]
+	r.surveys = publicapi.IsSurvey(full)
 	if status, ok := successes[full]; ok {
 		r.success = status
 	}

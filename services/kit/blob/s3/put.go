@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sluiceio/sluice/services/kit/blob"
+	"github.com/sluiceio/sluice/services/kit/confine"
 )
 
 // Headers of the checksum. Only those that begin so does the client send as they
@@ -201,9 +202,11 @@ func (s *Store) sendParts(ctx context.Context, name, id string, src io.ReaderAt,
 			if err := within.Err(); err != nil {
 				return err
 			}
-			err := s.retry.Do(within, p.size, func(ctx context.Context) (err error) {
-				sent[i], err = s.sendPart(ctx, name, id, src, p)
-				return classify(err)
+			err := confine.Catch(func() error {
+				return s.retry.Do(within, p.size, func(ctx context.Context) (err error) {
+					sent[i], err = s.sendPart(ctx, name, id, src, p)
+					return classify(err)
+				})
 			})
 			if err != nil {
 				return fmt.Errorf("part %d of %d: %w", p.number, len(parts), err)

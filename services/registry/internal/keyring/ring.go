@@ -246,8 +246,19 @@ func (r *Ring) apply(u lease.Update) {
 		r.replace(u)
 		return
 	}
-	var revoked []string
+	revoked := r.change(u)
+	if len(revoked) > 0 {
+		r.watches.revoke(revoked)
+	}
+	for _, id := range revoked {
+		r.cfg.Revoked(id)
+	}
+}
+
+// change applies changes and returns the ids of keys that are not what they were.
+func (r *Ring) change(u lease.Update) (revoked []string) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, change := range u.Changes {
 		id := strings.TrimPrefix(change.Key, rowPrefix)
 		existed := r.removeLocked(id)
@@ -262,17 +273,22 @@ func (r *Ring) apply(u lease.Update) {
 			revoked = append(revoked, id)
 		}
 	}
-	r.mu.Unlock()
-	if len(revoked) > 0 {
-		r.watches.revoke(revoked)
-	}
-	for _, id := range revoked {
-		r.cfg.Revoked(id)
-	}
+	return revoked
 }
 
 func (r *Ring) replace(u lease.Update) {
+	r.replaceRows(u)
+	r.watches.revoke(nil)
+	select {
+	case <-r.known:
+	default:
+		close(r.known)
+	}
+}
+
+func (r *Ring) replaceRows(u lease.Update) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	clear(r.mu.byID)
 	clear(r.mu.byHash)
 	for _, change := range u.Changes {
@@ -282,13 +298,6 @@ func (r *Ring) replace(u lease.Update) {
 			continue
 		}
 		r.addLocked(row)
-	}
-	r.mu.Unlock()
-	r.watches.revoke(nil)
-	select {
-	case <-r.known:
-	default:
-		close(r.known)
 	}
 }
 

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 
 	registryv1 "github.com/sluiceio/sluice/gen/go/sluice/registry/v1"
 	"github.com/sluiceio/sluice/services/kit/backoff"
+	"github.com/sluiceio/sluice/services/kit/confine"
 	"github.com/sluiceio/sluice/services/kit/errs"
 )
 
@@ -43,9 +43,9 @@ func (p *Peers) confirm(ctx context.Context, revision int64) error {
 		return errUnconfirmed.Because(err)
 	}
 	failures := make([]error, len(nodes))
-	var asked sync.WaitGroup
+	var asked confine.Fan
 	for i, node := range nodes {
-		asked.Go(func() { failures[i] = p.confirmOne(ctx, node, revision) })
+		asked.Do(func() { failures[i] = p.confirmOne(ctx, node, revision) })
 	}
 	asked.Wait()
 	return errors.Join(failures...)

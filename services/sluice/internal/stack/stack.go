@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/sluiceio/sluice/services/kit/confine"
 )
 
 // Part is one part of a process.
@@ -74,7 +76,7 @@ func start(ctx context.Context, part Part, fail func()) *runner {
 	r := &runner{part: part, cancel: cancel, ended: make(chan struct{})}
 	go func() {
 		defer close(r.ended)
-		err := part.Run(own)
+		err := confine.Catch(func() error { return part.Run(own) })
 		switch {
 		case own.Err() == nil && err == nil:
 			r.err = fmt.Errorf("%s ended by itself", part.Name)

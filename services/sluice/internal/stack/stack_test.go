@@ -133,3 +133,12 @@ func TestErrorsOfStopsAreReported(t *testing.T) {
 	}}
 	require.EqualError(t, Run(ctx, []Part{failing}, cancel, quiet), "storage: cannot sync")
 }
+
+// A part that panics fails, and the others stop in their order.
+func TestAPartThatPanics(t *testing.T) {
+	j := &journal{}
+	broken := Part{Name: "storage", Run: func(context.Context) error { panic("broken") }, Ready: func() error { return nil }}
+	err := Run(t.Context(), []Part{j.part("etcd", nil), broken}, func() {}, quiet)
+	require.ErrorContains(t, err, "storage: panic: broken")
+	require.Equal(t, []string{"start etcd", "stop etcd"}, j.entries)
+}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/sluiceio/sluice/services/kit/confine"
 )
 
 // blockKey names a block of an object.
@@ -169,7 +171,11 @@ func (c *cache) startLocked(key blockKey, fetch func(context.Context) ([]byte, e
 	c.mu.blocks[key] = b
 	c.fetches.Go(func() {
 		defer cancel()
-		bytes, err := fetch(ctx)
+		var bytes []byte
+		err := confine.Catch(func() (err error) {
+			bytes, err = fetch(ctx)
+			return err
+		})
 		c.fetched(b, bytes, err)
 	})
 	return b

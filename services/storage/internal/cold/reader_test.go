@@ -474,3 +474,17 @@ func FuzzObject(f *testing.F) {
 		}
 	})
 }
+
+// A store whose client panics fails the reads that wait for it, and no others.
+func TestAStoreThatPanics(t *testing.T) {
+	w := write(t, rand.New(rand.NewPCG(7, 7)), 0, 3, false)
+	store := coldtest.New()
+	at := w.upload(t, store, 0, w.batches[2].NextOffset(), 1<<20)
+	r := newReader(t, options(store))
+	store.Hook(func(context.Context, coldtest.Op, string) coldtest.Fault { panic("broken") })
+	_, err := r.Read(t.Context(), at, 0, at.Segment.Next, 1)
+	require.ErrorContains(t, err, "panic: broken")
+	store.Hook(nil)
+	_, err = r.Read(t.Context(), at, 0, at.Segment.Next, 1)
+	require.NoError(t, err)
+}

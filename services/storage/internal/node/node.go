@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
+	"github.com/sluiceio/sluice/services/kit/confine"
 	"github.com/sluiceio/sluice/services/kit/vfs"
 	"github.com/sluiceio/sluice/services/storage/internal/catalog"
 	"github.com/sluiceio/sluice/services/storage/internal/raftlog"
@@ -220,14 +221,24 @@ func (n *Node) setAside(path, name string) error {
 // Run opens the replicas, keeps the node going until the context ends, and then
 // stops it cleanly.
 func (n *Node) Run(ctx context.Context) error {
+	running, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	var helpers sync.WaitGroup
-	helpers.Go(func() { n.awake.run(ctx) })
-	helpers.Go(func() { n.openAll(ctx) })
-	for pass, interval := range n.options.Upkeep.Intervals {
-		helpers.Go(func() { n.runPasses(ctx, pass, interval) })
+	// Each keeps what is true of the node from one step to the next: after a panic in
+	// one the node stops.
+	help := func(do func(context.Context)) {
+		confine.Go(&helpers, n.options.Logger, end, func() { do(running) })
 	}
-	<-ctx.Done()
+	help(n.awake.run)
+	help(n.openAll)
+	for pass, interval := range n.options.Upkeep.Intervals {
+		help(func(ctx context.Context) { n.runPasses(ctx, pass, interval) })
+	}
+	<-running.Done()
 	helpers.Wait()
+	if ctx.Err() == nil {
+		return errors.Join(context.Cause(running), n.stop())
+	}
 	return n.stop()
 }
 
@@ -315,7 +326,7 @@ func (n *Node) Partitions() []*Partition {
 }
 
 // background runs a chore on a goroutine that stop waits for.
-func (n *Node) background(chore func()) { n.chores.Go(chore) }
+func (n *Node) background(chore func()) { confine.Go(&n.chores, n.options.Logger, nil, chore) }
 
 // adopt makes the partitions of a catalog record that are not there yet, and
 // sets the topic's config.

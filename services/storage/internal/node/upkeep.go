@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sluiceio/sluice/services/kit/confine"
 	"github.com/sluiceio/sluice/services/storage/internal/replica"
 )
 
@@ -216,7 +217,11 @@ func (n *Node) runPasses(ctx context.Context, pass Pass, interval time.Duration)
 			return
 		case <-timer.C:
 		}
-		// Failures are logged by the pass; a stop ends the loop too.
-		_, _ = n.RunPass(ctx, pass, false)
+		// Failures are logged by the pass; a stop ends the loop too. What panics beside
+		// the partitions is tried again with the next.
+		_ = confine.Attempt(ctx, n.options.Logger, func() error {
+			_, err := n.RunPass(ctx, pass, false)
+			return err
+		})
 	}
 }

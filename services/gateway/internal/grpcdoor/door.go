@@ -1,0 +1,248 @@
+package grpcdoor
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/sluiceio/sluice/services/gateway/internal/backend"
+	"github.com/sluiceio/sluice/services/gateway/internal/budget"
+	"github.com/sluiceio/sluice/services/gateway/internal/grants"
+	"github.com/sluiceio/sluice/services/kit/confine"
+	"github.com/sluiceio/sluice/services/kit/errs"
+	"github.com/sluiceio/sluice/services/kit/rpc"
+)
+
+// Backend is what the door asks before a call gets memory.
+type Backend interface {
+	// Secret finds the secret in the values of both headers.
+	Secret(authorization, esKey []string) (string, error)
+	// Known says that Authenticate will let a secret in without asking anybody.
+	Known(secret string) bool
+	// Authenticate resolves a secret, which is empty when none came.
+	Authenticate(ctx context.Context, secret string) (grants.Caller, error)
+	// Await and AwaitGroup wait for a first record, and take no memory for it.
+	Await(ctx context.Context, caller grants.Caller, r backend.Read) error
+	AwaitGroup(ctx context.Context, caller grants.Caller, group string, r backend.Read) error
+}
+
+// Config bounds what calls may cost.
+type Config struct {
+	// MaxMessageBytes is the largest message of a request, inflated.
+	MaxMessageBytes int
+	// MaxFetchRecords and MaxFetchBytes limit what one read answers, but for a
+	// first record that is larger.
+	MaxFetchRecords, MaxFetchBytes int
+	// BudgetBytes is how many bytes there are of each budget.
+	BudgetBytes int64
+	// BudgetTimeout is how long a call waits for others to leave room.
+	BudgetTimeout time.Duration
+	// MessageTimeout is how long a message may take to arrive, and StallTimeout how
+	// long its sender may stop; so long may also the taker of an answer.
+	MessageTimeout, StallTimeout time.Duration
+	// StallGrace is how long a client may stop while others wait for the memory
+	// that its call holds.
+	StallGrace time.Duration
+	// HandshakeTimeout is how long a connection may take to become one of HTTP/2.
+	HandshakeTimeout time.Duration
+	// PingAfter is after how long a silence a client is asked whether it is there,
+	// and PingTimeout how long it has for an answer.
+	PingAfter, PingTimeout time.Duration
+	// Grace is how long calls under way may take to end at a stop.
+	Grace time.Duration
+}
+
+// Deps are what the door stands on.
+type Deps struct {
+	Logger  *slog.Logger
+	Backend Backend
+	// CallerOf returns who makes a call, from the context of its handler.
+	CallerOf func(ctx context.Context) grants.Caller
+	// Requests and Answers are the budgets, which other doors may share.
+	Requests, Answers *semaphore.Weighted
+	// Surveys lets so many calls at once put a survey together: an answer that
+	// grows with what the server has. IsSurvey says which methods do.
+	Surveys  *semaphore.Weighted
+	IsSurvey func(method string) bool
+	// Registerer takes the door's series; nil shows them to nobody.
+	Registerer prometheus.Registerer
+	// TLS is spoken with clients unless it is nil.
+	TLS *tls.Config
+}
+
+const (
+	// streamWindow is how much of a message a client may send before any of it is
+	// read, and connectionWindow how much on all streams of a connection.
+	streamWindow     = 128 << 10
+	connectionWindow = 1 << 20
+	// maxHeaderBytes is the most that the metadata of a call may take.
+	maxHeaderBytes = 16 << 10
+	// arrival is what a stream takes before its message is read.
+	arrival = streamWindow + maxHeaderBytes
+	// callBytes is about what a call takes beside its message and answer:
+	// goroutines, frames, contexts.
+	callBytes = 32 << 10
+	// maxStreams is how many calls one connection has at once; more wait at the
+	// client.
+	maxStreams = 128
+	// maxOpenMessage is the largest message to methods that everybody may call.
+	maxOpenMessage = 16 << 10
+	// lobbyPart is the part of the budget that there is once more for calls that
+	// have none yet: their callers are not known, or they wait for some. As much
+	// there is for the methods that everybody may call.
+	lobbyPart = 8
+)
+
+// Door bounds the calls of one gRPC server.
+type Door struct {
+	cfg    Config
+	deps   Deps
+	server *rpc.Server
+
+	requests, answers *budget.Budget
+	// lobby and open are bytes, each call counts arrival; calls are calls.
+	lobby, open, calls *semaphore.Weighted
+	metrics            *metrics
+
+	// Ends when streams are to end.
+	stopping context.Context
+	stop     context.CancelFunc
+	// The methods whose calls are streams.
+	streaming map[string]bool
+
+	mu struct {
+		sync.Mutex
+		under map[*call]struct{}
+	}
+}
+
+var (
+	errRequestsBusy = errs.New(errs.Unavailable, "OVERLOADED", "too many bytes of requests are under way").WithRetryAfter(time.Second)
+	errAnswersBusy  = errs.New(errs.Unavailable, "OVERLOADED", "too many bytes of answers are under way").WithRetryAfter(time.Second)
+	errSurveysBusy  = errs.New(errs.Unavailable, "OVERLOADED", "too many surveys of the server are under way").WithRetryAfter(time.Second)
+	errCallsBusy    = errs.New(errs.Unavailable, "OVERLOADED", "too many calls are under way").WithRetryAfter(time.Second)
+	errStopping     = errs.New(errs.Unavailable, "STOPPING", "the server is stopping")
+	errSlow         = errs.New(errs.DeadlineExceeded, "MESSAGE_TIMEOUT", "the message did not arrive in time")
+)
+
+// New returns a door. It starts nothing.
+func New(cfg Config, deps Deps) *Door {
+	d := &Door{
+		cfg:   cfg,
+		deps:  deps,
+		lobby: semaphore.NewWeighted(max(cfg.BudgetBytes/lobbyPart, arrival)),
+		open:  semaphore.NewWeighted(max(cfg.BudgetBytes/lobbyPart, arrival)),
+		calls: semaphore.NewWeighted(max(cfg.BudgetBytes/callBytes, maxStreams)),
+	}
+	d.requests = budget.New(budget.Config{
+		Bytes: deps.Requests, Whole: cfg.BudgetBytes, Patience: cfg.BudgetTimeout, Busy: errRequestsBusy,
+		Relieve: func() { d.relieve((*call).receivesSince) },
+	})
+	d.answers = budget.New(budget.Config{
+		Bytes: deps.Answers, Whole: cfg.BudgetBytes, Patience: cfg.BudgetTimeout, Busy: errAnswersBusy,
+		Relieve: func() { d.relieve((*call).sendsSince) },
+	})
+	d.stopping, d.stop = context.WithCancel(context.Background())
+	d.mu.under = make(map[*call]struct{})
+	d.metrics = newMetrics(d, deps.Registerer)
+	return d
+}
+
+// ServeHTTP serves one call. A panic ends its stream.
+func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer func() {
+		if value := recover(); value != nil {
+			_ = errs.Mask(r.Context(), d.deps.Logger, confine.Recovered(value))
+			// net/http resets the stream, and does not log it once more.
+			panic(http.ErrAbortHandler)
+		}
+	}()
+	if !d.calls.TryAcquire(1) {
+		d.metrics.refuse(errCallsBusy)
+		refuse(w)
+		return
+	}
+	defer d.calls.Release(1)
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	c := d.begin(ctx, cancel, w, r)
+	defer c.leave()
+	defer c.detach()
+	if c.streams {
+		defer context.AfterFunc(d.stopping, func() { c.cut(errStopping) })()
+	}
+	if c.refusal = c.admit(); c.refusal != nil {
+		d.metrics.refuse(c.refusal)
+		if c.open {
+			refuse(w)
+			return
+		}
+	}
+	defer c.depart()
+	r = r.WithContext(context.WithValue(ctx, callKey{}, c))
+	r.Body = &body{call: c, source: r.Body}
+	d.server.ServeHTTP(&answer{ResponseWriter: w, call: c}, r)
+	if failure := c.failed(); failure != nil {
+		writeStatus(w, failure)
+	}
+}
+
+// refuse answers a call of which grpc-go hears nothing. It is UNAVAILABLE to a
+// client, as gRPC has it for this status of HTTP.
+func refuse(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) }
+
+// begin enters a call in the books.
+func (d *Door) begin(ctx context.Context, cancel context.CancelFunc, w http.ResponseWriter, r *http.Request) *call {
+	c := newCall(d, w, r)
+	c.ctx, c.cancel = ctx, cancel
+	d.mu.Lock()
+	d.mu.under[c] = struct{}{}
+	d.mu.Unlock()
+	return c
+}
+
+// forget takes a call out of the books.
+func (d *Door) forget(c *call) {
+	d.mu.Lock()
+	delete(d.mu.under, c)
+	d.mu.Unlock()
+}
+
+// relieve cuts off the call that has stalled longest, if that is long enough.
+func (d *Door) relieve(stalled func(*call) time.Duration) {
+	var worst *call
+	longest := d.cfg.StallGrace
+	d.mu.Lock()
+	for c := range d.mu.under {
+		if lasts := stalled(c); lasts > longest {
+			worst, longest = c, lasts
+		}
+	}
+	d.mu.Unlock()
+	if worst != nil {
+		d.metrics.cut.WithLabelValues("memory").Inc()
+		worst.cut(errRequestsBusy)
+	}
+}
+
+// sweep cuts off the calls that have stalled for too long.
+func (d *Door) sweep() {
+	var slow []*call
+	d.mu.Lock()
+	for c := range d.mu.under {
+		if c.receivesSince() > d.cfg.StallTimeout || c.sendsSince() > d.cfg.StallTimeout || c.message.Lasting() > d.cfg.MessageTimeout {
+			slow = append(slow, c)
+		}
+	}
+	d.mu.Unlock()
+	for _, c := range slow {
+		d.metrics.cut.WithLabelValues("slow").Inc()
+		c.cut(errSlow)
+	}
+}

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	zerosAhead = 8 << 20   // of the last write, at most
-	zerosWrite = 64 << 10  // at once
-	zerosSync  = 1 << 20 // at once
+	zerosAhead = 8 << 20  // of the last write, at most
+	zerosWrite = 64 << 10 // at once
+	zerosSync  = 1 << 20  // at once
 	// With syncs of more a file that grows is faster without.
 	zerosBelow = 96 << 10
 )

@@ -203,6 +203,26 @@ func TestPanicInASyncThatFlies(t *testing.T) {
 	f.goesOn(t, "before", "x")
 }
 
+// Tasks that never end keep no append from its sync.
+func TestTasksDoNotPutOffASync(t *testing.T) {
+	f := newFlights(t, 1000)
+	f.release()
+	ctx, cancel := context.WithCancel(t.Context())
+	var busy sync.WaitGroup
+	for range 8 {
+		busy.Go(func() {
+			for ctx.Err() == nil {
+				_ = f.p.await(false, func(*replica.Replica) error { return nil })
+			}
+		})
+	}
+	for i := range 50 {
+		require.Equal(t, int64(1+i), f.offset(f.append("x")))
+	}
+	cancel()
+	busy.Wait()
+}
+
 // Tasks are done while groups fly: a disk that takes its time over one sync keeps
 // nobody from what needs none.
 func TestTasksWhileGroupsFly(t *testing.T) {

@@ -18,6 +18,9 @@ const (
 	// gatherParts is in how many parts many callers are written. A sync is for all,
 	// and who writes before the last has come is ready for it sooner.
 	gatherParts = 4
+	// gatherEach is how long the owner sleeps at most, for each who is awaited: more
+	// than a caller of this process needs.
+	gatherEach = 10 * time.Microsecond
 	// gatherTrust is how many groups the owner does without sleep after one whose
 	// callers did not come.
 	gatherTrust = 64
@@ -69,22 +72,19 @@ func (p *Partition) ownerGather() (enough bool) {
 	for before, idle := -1, 0; ; {
 		p.queue.Lock()
 		waiting, expected, patience := p.queue.len(), p.queue.expected, p.queue.patience
-		interrupted := len(p.queue.tasks) > 0 || p.queue.landed
-		flying := p.queue.flying
+		tasks, landed, flying := len(p.queue.tasks) > 0, p.queue.landed, p.queue.flying
 		p.queue.Unlock()
 		target := expected
 		if flying == 0 && expected >= 2*p.node.options.FlyFrom {
 			target /= 2
 		}
+		there := waiting + p.unsynced.proposals
 		part := max(gatherMany, target/gatherParts)
-		missing := target - waiting - p.unsynced.proposals
 		switch {
-		case interrupted:
-			return false
-		case missing <= 0:
-			p.ownerExpects(expected - waiting - p.unsynced.proposals)
+		case tasks || there >= target:
+			p.ownerExpects(expected - there)
 			return true
-		case waiting >= part && flying < maxFlying:
+		case landed, waiting >= part && flying < maxFlying:
 			return false
 		}
 		if began.IsZero() {
@@ -95,8 +95,8 @@ func (p *Partition) ownerGather() (enough bool) {
 			p.ownerExpects(0)
 			return true
 		}
-		if missing >= gatherMany && p.distrust == 0 {
-			if !p.ownerSleep(min(part, waiting+missing), patience) {
+		if missing := target - there; missing >= gatherMany && p.distrust == 0 {
+			if !p.ownerSleep(min(part, waiting+missing), min(patience, time.Duration(missing)*gatherEach)) {
 				p.distrust = gatherTrust
 			}
 			continue
@@ -109,7 +109,6 @@ func (p *Partition) ownerGather() (enough bool) {
 			before, idle = waiting, 0
 		} else if idle++; idle >= looks {
 			p.ownerExpects(0)
-			p.distrust = max(0, p.distrust-1)
 			return true
 		}
 		runtime.Gosched()
@@ -119,6 +118,7 @@ func (p *Partition) ownerGather() (enough bool) {
 // ownerExpects notes how many more are expected once those who are there are on
 // their way.
 func (p *Partition) ownerExpects(n int) {
+	p.distrust = max(0, p.distrust-1)
 	p.queue.Lock()
 	defer p.queue.Unlock()
 	p.queue.expected = max(0, n)

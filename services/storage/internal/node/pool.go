@@ -57,7 +57,9 @@ func (w *pool) work(p *Partition) {
 			p = w.next()
 			continue
 		}
-		p = w.rotate(p)
+		if p.unsynced.proposals == 0 { // what is written is not to wait for others' turns
+			p = w.rotate(p)
+		}
 	}
 }
 

@@ -80,6 +80,7 @@ func (a *Appending) answer(result replica.Result) {
 		return
 	}
 	a.p.node.memory.Release(a.size)
+	a.p.outstanding.Add(-1)
 	a.result = result
 	a.done <- struct{}{}
 }

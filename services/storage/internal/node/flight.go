@@ -77,7 +77,5 @@ func (p *Partition) ownerLand(r *replica.Replica, lost error) {
 		r.Fail(lost)
 		return
 	}
-	before := r.Waiting()
 	_ = r.RunAhead() // the replica keeps its failure
-	p.answered(before - r.Waiting())
 }

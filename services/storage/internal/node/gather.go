@@ -40,17 +40,6 @@ func (u *unsynced) add(began time.Time, g *group) {
 	u.bytes += g.bytes()
 }
 
-// answered notes how many callers were answered: most come back with the next
-// append at once.
-func (p *Partition) answered(n int) {
-	if n == 0 {
-		return
-	}
-	p.queue.Lock()
-	defer p.queue.Unlock()
-	p.queue.expected = max(p.queue.expected, p.unsynced.proposals+p.queue.len()) + n
-}
-
 // synced notes how long it took to write and sync a group.
 func (p *Partition) synced(began time.Time) {
 	p.queue.Lock()
@@ -58,7 +47,7 @@ func (p *Partition) synced(began time.Time) {
 	p.queue.patience = time.Since(began)
 }
 
-// ownerGather lets those who were answered run before what waits is written, or
+// ownerGather lets those who were answered and are about to come back run before what waits is written, or
 // synced: enough tells which. Who waits for each append comes back with another at
 // once; without this the first few of them are a group of their own, or all that
 // came during the sync, and the others wait for two syncs instead of one. It goes
@@ -71,18 +60,18 @@ func (p *Partition) ownerGather() (enough bool) {
 	var began time.Time
 	for before, idle := -1, 0; ; {
 		p.queue.Lock()
-		waiting, expected, patience := p.queue.len(), p.queue.expected, p.queue.patience
+		waiting, callers, patience := p.queue.len(), p.queue.callers, p.queue.patience
 		tasks, landed, flying := len(p.queue.tasks) > 0, p.queue.landed, p.queue.flying
 		p.queue.Unlock()
-		target := expected
-		if flying == 0 && expected >= 2*p.node.options.FlyFrom {
+		there := waiting + p.unsynced.proposals
+		target := there + max(0, callers-int(p.outstanding.Load()))
+		if flying == 0 && target >= 2*p.node.options.FlyFrom {
 			target /= 2
 		}
-		there := waiting + p.unsynced.proposals
 		part := max(gatherMany, target/gatherParts)
 		switch {
 		case tasks || there >= target:
-			p.ownerExpects(expected - there)
+			p.distrust = max(0, p.distrust-1)
 			return true
 		case landed, waiting >= part && flying < maxFlying:
 			return false
@@ -92,7 +81,7 @@ func (p *Partition) ownerGather() (enough bool) {
 				began = time.Now()
 			}
 		} else if time.Since(began) > patience {
-			p.ownerExpects(0)
+			p.ownerGiveUp()
 			return true
 		}
 		if missing := target - there; missing >= gatherMany && p.distrust == 0 {
@@ -102,26 +91,25 @@ func (p *Partition) ownerGather() (enough bool) {
 			continue
 		}
 		looks := gatherLooks
-		if expected == 1 {
+		if target == 1 {
 			looks = 1 // a sole caller comes back on this core, or from afar
 		}
 		if waiting > before {
 			before, idle = waiting, 0
 		} else if idle++; idle >= looks {
-			p.ownerExpects(0)
+			p.ownerGiveUp()
 			return true
 		}
 		runtime.Gosched()
 	}
 }
 
-// ownerExpects notes how many more are expected once those who are there are on
-// their way.
-func (p *Partition) ownerExpects(n int) {
+// ownerGiveUp awaits nobody any more.
+func (p *Partition) ownerGiveUp() {
 	p.distrust = max(0, p.distrust-1)
 	p.queue.Lock()
 	defer p.queue.Unlock()
-	p.queue.expected = max(0, n)
+	p.queue.callers = int(p.outstanding.Load())
 }
 
 // sleeper wakes an owner that waits for callers.

@@ -38,10 +38,10 @@ type Partition struct {
 		flying int
 		landed bool
 		lost   error
-		// expected is how many proposals the next sync would be for, were all there who
-		// are about to come back, and patience how long to wait for them; see
-		// ownerGather.
-		expected int
+		// callers is how many the owner takes to be about: the most proposals that were
+		// outstanding at once, until somebody did not come back. patience is how long to
+		// wait for them; see ownerGather.
+		callers  int
 		patience time.Duration
 		// sleeper is an owner that waits for the queue to have wakeAt proposals, or for
 		// anything else to do; nil when there is none.
@@ -73,6 +73,8 @@ type Partition struct {
 	counts counts
 	// reported is the leadership that was last reported. For the owner.
 	reported report
+	// outstanding counts the proposals that are not answered.
+	outstanding atomic.Int64
 	// unsynced is for the owner, who leaves none behind; so is distrust, for how many
 	// groups he does not wait asleep.
 	unsynced unsynced
@@ -113,7 +115,9 @@ func (p *Partition) Config() *Config { return p.topic.config.Load() }
 
 // propose queues a proposal of some bytes. Its Done is called in any case.
 func (p *Partition) propose(proposal *replica.Proposal, size int) {
+	outstanding := int(p.outstanding.Add(1))
 	p.queue.Lock()
+	p.queue.callers = max(p.queue.callers, outstanding)
 	if gone := p.queue.gone; gone != nil {
 		p.queue.Unlock()
 		proposal.Done(replica.Result{Err: gone})

@@ -90,7 +90,7 @@ func (p *Partition) ownerAppend(g *group, last bool) {
 		return
 	}
 	p.node.awake.touch(p)
-	began, before := time.Now(), r.Waiting()
+	began := time.Now()
 	left = nil // the replica answers them, whatever happens
 	if r.Propose(g.proposals) != nil {
 		return // it keeps its failure, and has answered all that waits
@@ -98,12 +98,9 @@ func (p *Partition) ownerAppend(g *group, last bool) {
 	alone := last && !p.flies(g.len(), g.bytes()) && p.unsynced.proposals == 0
 	if alone {
 		_ = r.Run() // as above
+		p.synced(began)
 	} else if r.RunAhead() == nil {
 		p.unsynced.add(began, g)
-	}
-	p.answered(before + g.len() - r.Waiting())
-	if alone {
-		p.synced(began)
 	}
 }
 

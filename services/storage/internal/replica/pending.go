@@ -59,9 +59,6 @@ func (l *pendingList) cut(n int) []pending {
 	return tail
 }
 
-// Waiting is how many proposals are appended and not answered.
-func (r *Replica) Waiting() int { return len(r.waiting.all()) }
-
 // wait adds a pending proposal.
 func (r *Replica) wait(p pending) {
 	if r.waiting == nil {

@@ -14,7 +14,7 @@ const (
 	// A group flies if it has so many proposals, or bytes. With less its owner syncs
 	// it himself: a sync costs as much CPU as a dozen appends, and waking another
 	// worker some, too.
-	defaultFlyFrom = 48
+	defaultFlyFrom = 96
 	flyFromBytes   = 256 << 10
 )
 

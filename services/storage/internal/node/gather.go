@@ -17,7 +17,7 @@ const (
 	gatherMany = 16
 	// gatherParts is in how many parts many callers are written. A sync is for all,
 	// and who writes before the last has come is ready for it sooner.
-	gatherParts = 4
+	gatherParts = 2
 	// gatherEach is how long the owner sleeps at most, for each who is awaited: more
 	// than a caller of this process needs.
 	gatherEach = 10 * time.Microsecond

@@ -62,7 +62,7 @@ type Options struct {
 	// MaxAppendBytes bounds the bytes of appends that wait or are written.
 	MaxAppendBytes int64
 	// FlyFrom is how many proposals are synced while the next are prepared; with less
-	// their owner waits for the sync. 0 is 48.
+	// their owner waits for the sync. 0 is 96.
 	FlyFrom int
 	// MaxProducers bounds the idempotent producers that a partition remembers.
 	MaxProducers int

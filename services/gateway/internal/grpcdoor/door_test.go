@@ -383,7 +383,7 @@ func TestOtherProtocols(t *testing.T) {
 	resp, err := p.transport.RoundTrip(req)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
-	require.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode)
+	require.Equal(t, http.StatusUnsupportedMediaType, resp.StatusCode)
 	require.Equal(t, fmt.Sprint(int(codes.Unimplemented)), func() string {
 		st := p.open(t, "/sluice.log.v1.LogService/Nothing", "known")
 		_ = st.Close()

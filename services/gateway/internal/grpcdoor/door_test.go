@@ -148,6 +148,23 @@ func TestStalledMessages(t *testing.T) {
 	require.Positive(t, s.value(t, "sluice_grpc_calls_cut_total", "memory"))
 }
 
+// Who waits gets what those have who stopped, long before his patience ends.
+func TestWhoStopsMakesRoom(t *testing.T) {
+	cfg := limits()
+	cfg.StallGrace, cfg.BudgetTimeout = 20*time.Millisecond, time.Hour
+	s := start(t, cfg)
+	p := s.peer(t)
+	part := append(head(2*mib-1), make([]byte, 1900<<10)...)
+	for range 7 {
+		st := p.open(t, produceMethod, "known")
+		go func() { _, _ = st.Write(part) }()
+	}
+	require.Eventually(t, func() bool { return s.held(t, "requests") > 14*mib }, eventually, tick)
+	_, err := logv1.NewLogServiceClient(s.client(t)).Produce(keyed(t.Context()), produceOf(2*mib-100))
+	require.NoError(t, err)
+	require.Positive(t, s.value(t, "sluice_grpc_calls_cut_total", "memory"))
+}
+
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -153,6 +153,9 @@ func TestFramesOfOneByteArePaidFor(t *testing.T) {
 			call.expect(1)
 		}
 		require.Equal(t, call.open, call.failed() != nil)
+		require.Equal(t, !call.open, call.expect(1), "what comes of a call that failed is dropped")
+		call.endFrame(true)
+		require.False(t, call.expect(1), "and so is what comes after its end")
 	}
 	require.GreaterOrEqual(t, d.requests.Taken(), int64(10_000*besideFrame))
 	require.NoError(t, c.Close())

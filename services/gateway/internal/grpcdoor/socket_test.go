@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/http2"
@@ -95,7 +96,9 @@ func TestSocketsThatTakeNothing(t *testing.T) {
 
 // Connections that never become ones of HTTP/2 hold up no stop.
 func TestStopWithStrangers(t *testing.T) {
-	s := start(t, limits())
+	cfg := limits()
+	cfg.HandshakeTimeout = time.Hour
+	s := start(t, cfg)
 	for _, sent := range []string{"", "PRI *", http2.ClientPreface} {
 		conn, err := net.Dial("tcp", s.address)
 		require.NoError(t, err)

@@ -60,8 +60,8 @@ func (m *mute) consume(tb testing.TB, streams ...uint32) {
 	}
 }
 
-// Who takes back his calls without taking their answers makes no room: grpc-go has
-// them as long as it cannot write.
+// Of who takes back his calls without taking their answers nothing is left with his
+// connection: grpc-go may have kept the answers until then, and so they held room.
 func TestAnswersOfResetCalls(t *testing.T) {
 	s := start(t, limits())
 	s.log.value = make([]byte, 6*mib)
@@ -71,7 +71,6 @@ func TestAnswersOfResetCalls(t *testing.T) {
 	require.NoError(t, m.framer.WriteRSTStream(1, http2.ErrCodeCancel))
 	require.NoError(t, m.framer.WriteRSTStream(3, http2.ErrCodeCancel))
 	require.Eventually(t, func() bool { return s.value(t, "sluice_grpc_calls") == 0 }, eventually, tick)
-	require.Greater(t, s.held(t, "answers"), int64(12*mib))
 	require.NoError(t, m.Close())
 	s.idle(t)
 }

@@ -59,7 +59,8 @@ func TestCalls(t *testing.T) {
 	s.idle(t)
 }
 
-// Of those who have no good key nothing is read, however much they send.
+// Those who have no good key take nothing of the requests, however much they send: no
+// message of theirs is read, and what comes before they are refused is the lobby's.
 func TestNothingIsReadForWhoHasNoKey(t *testing.T) {
 	s := start(t, limits())
 	p := s.peer(t)

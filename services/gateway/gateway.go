@@ -187,6 +187,7 @@ func New(cfg Config, deps Deps) (_ *Service, err error) {
 			Options:         options,
 			MaxMessageBytes: maxMessageBytes(cfg),
 			Reflection:      true,
+			Transport:       s.grpc.Transport(),
 		})
 		s.registerPublic(s.grpc.Bound(s.grpcServer))
 	}

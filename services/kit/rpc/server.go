@@ -68,6 +68,8 @@ type ServerOptions struct {
 	Credentials credentials.TransportCredentials
 	// Reflection tells everybody which services and messages there are.
 	Reflection bool
+	// Transport is more that is to be said of connections. It goes before the rest.
+	Transport []grpc.ServerOption
 }
 
 func messageLimit(limit int) int {
@@ -110,6 +112,7 @@ func NewServer(o ServerOptions) *Server {
 	if handler := o.Tracing.ServerHandler(); handler != nil {
 		options = append(options, grpc.StatsHandler(handler))
 	}
+	options = append(options, o.Transport...)
 	s := &Server{
 		Server: grpc.NewServer(options...),
 		guard:  g,

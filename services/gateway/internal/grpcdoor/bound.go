@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/status"
 
 	"github.com/sluiceio/sluice/services/kit/confine"
@@ -36,7 +37,7 @@ func (r registrar) RegisterService(desc *grpc.ServiceDesc, impl any) {
 }
 
 // bind has a handler run while its call's memory is held, and answer with what the
-// door has to say of it.
+// door has to say of it. It is run before anything of the message is read.
 func (d *Door) bind(handler grpc.MethodHandler) grpc.MethodHandler {
 	return func(srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (resp any, err error) {
 		c := callOf(ctx)
@@ -48,23 +49,23 @@ func (d *Door) bind(handler grpc.MethodHandler) grpc.MethodHandler {
 			if value := recover(); value != nil {
 				resp, err = nil, errs.Mask(ctx, d.deps.Logger, confine.Recovered(value))
 			}
+			if err != nil {
+				c.fail(err)
+			}
 		}()
-		if c.refusal != nil {
-			return nil, c.refusal
+		if err := c.admit(); err != nil {
+			d.metrics.refuse(err)
+			return nil, err
 		}
-		return handler(srv, ctx, decode, interceptor)
-	}
-}
-
-// streamingOf returns the methods whose calls are streams.
-func streamingOf(server *rpc.Server) map[string]bool {
-	streaming := make(map[string]bool)
-	for service, info := range server.GetServiceInfo() {
-		for _, m := range info.Methods {
-			if m.IsClientStream || m.IsServerStream {
-				streaming["/"+service+"/"+m.Name] = true
+		if resp, err = handler(srv, ctx, c.receive(decode), interceptor); err != nil {
+			return nil, err
+		}
+		if c.messages.compressed {
+			// The answer's bytes would be given back when they are compressed.
+			if err := grpc.SetSendCompressor(ctx, encoding.Identity); err != nil {
+				return nil, err
 			}
 		}
+		return c.parcel(resp), nil
 	}
-	return streaming
 }

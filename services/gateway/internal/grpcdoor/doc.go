@@ -1,24 +1,30 @@
-// Package grpcdoor is the gRPC door: grpc-go's server behind net/http's HTTP/2, with
-// bounds on what all calls together hold of memory.
+// Package grpcdoor is the gRPC door: grpc-go's server, with bounds on what all calls
+// together hold of memory.
 //
-// grpc-go by itself reads a message whole before any of our code runs: the length
-// that its head claims is granted to the sender at once, whoever that is, and an
-// answer is queued however slowly it is taken. Served through its http.Handler, both
-// pass through an io.Reader and an http.ResponseWriter, and so through here:
+// grpc-go by itself grants the sender of a message the length that its head claims,
+// whoever that is, keeps what comes until the message is whole, and queues answers
+// however slowly they are taken. So the door stands in three places around it:
 //
-//	headers ── a call more? ── whose key? ── room for its stream ─┐
-//	              (calls)       (lobby)          (requests)       │
-//	   ┌──────────────────────────────────────────────────────────┘
-//	   └─ message, room as bytes arrive ── handler ── room for the answer ── answer
-//	              (requests)                               (answers)
+//	socket ── frame ── room for it? ── grpc-go ── handler ── answer ── grpc-go ── socket
+//	          (conn)    (requests)      (tap)     (bind)    (answers)            (conn)
 //
-// Nothing of a message is read for a caller whose key is not good. HTTP/2's flow
-// control keeps the rest with the sender: a stream has streamWindow bytes unread at
-// most, and that much is taken of the budget before the stream counts as open.
+// A conn is the socket as grpc-go reads it. It gives a frame of data when there is room
+// for it among the requests, and does not read on before: TCP keeps the rest with the
+// sender. It also sees on either way which streams end, and so when grpc-go has let go
+// of what it kept of a call.
 //
-// Who waits for a budget looks for a call that holds some of it and whose client has
-// stopped, to send or to take, and has that cut off. What stalls for long is cut off
-// in any case.
+// The tap sees the headers of a call first. A call whose caller is known takes what may
+// come unread, its arrival, of the requests; others take it of the lobby, or are
+// refused. Its handler runs at once and finds out who calls before it has grpc-go read
+// the message: until then a client may send no more than the stream's window. Once a
+// call has failed what still comes of it is given to grpc-go as of a stream that there
+// is not, which drops it.
 //
-// The price is time: a call costs some 30 µs more than with grpc-go's own transport.
+// An answer takes its room before anything is done, and is given to grpc-go in pieces
+// that tell when they are written or dropped.
+//
+// Who waits for a budget looks for who holds some of it and has stopped, to send or to
+// take. A message that has stopped ends its call; an answer that is not taken, or a
+// socket that takes nothing, ends the connection, since grpc-go lets go of an answer in
+// no other way. What stalls for long is ended in any case.
 package grpcdoor

@@ -4,8 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
-	"net/http"
+	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,7 +15,6 @@ import (
 	"github.com/sluiceio/sluice/services/gateway/internal/backend"
 	"github.com/sluiceio/sluice/services/gateway/internal/budget"
 	"github.com/sluiceio/sluice/services/gateway/internal/grants"
-	"github.com/sluiceio/sluice/services/kit/confine"
 	"github.com/sluiceio/sluice/services/kit/errs"
 	"github.com/sluiceio/sluice/services/kit/rpc"
 )
@@ -110,15 +110,19 @@ type Door struct {
 	lobby, open, calls *semaphore.Weighted
 	metrics            *metrics
 
-	// Ends when streams are to end.
-	stopping context.Context
-	stop     context.CancelFunc
+	// How many calls are under way.
+	under atomic.Int64
+	// Who reads large messages.
+	reading sync.WaitGroup
 	// The methods whose calls are streams.
 	streaming map[string]bool
 
+	// mu is never taken while a conn's is held.
 	mu struct {
 		sync.Mutex
-		under map[*call]struct{}
+		stopping bool
+		// The connections, each with its socket.
+		conns map[*conn]net.Conn
 	}
 }
 
@@ -129,6 +133,10 @@ var (
 	errCallsBusy    = errs.New(errs.Unavailable, "OVERLOADED", "too many calls are under way").WithRetryAfter(time.Second)
 	errStopping     = errs.New(errs.Unavailable, "STOPPING", "the server is stopping")
 	errSlow         = errs.New(errs.DeadlineExceeded, "MESSAGE_TIMEOUT", "the message did not arrive in time")
+	// errTooLarge is for the methods that everybody may call.
+	errTooLarge = errs.New(errs.ResourceExhausted, "MESSAGE_TOO_LARGE", "the message is too large")
+	// errTwoMessages is that a call has more messages than its method takes.
+	errTwoMessages = errs.New(errs.InvalidArgument, "MALFORMED_MESSAGE", "the call has more than the one message that its method takes")
 )
 
 // New returns a door. It starts nothing.
@@ -142,107 +150,13 @@ func New(cfg Config, deps Deps) *Door {
 	}
 	d.requests = budget.New(budget.Config{
 		Bytes: deps.Requests, Whole: cfg.BudgetBytes, Patience: cfg.BudgetTimeout, Busy: errRequestsBusy,
-		Relieve: func() { d.relieve((*call).receivesSince) },
+		Relieve: d.relieveRequests,
 	})
 	d.answers = budget.New(budget.Config{
 		Bytes: deps.Answers, Whole: cfg.BudgetBytes, Patience: cfg.BudgetTimeout, Busy: errAnswersBusy,
-		Relieve: func() { d.relieve((*call).sendsSince) },
+		Relieve: d.relieveAnswers,
 	})
-	d.stopping, d.stop = context.WithCancel(context.Background())
-	d.mu.under = make(map[*call]struct{})
+	d.mu.conns = make(map[*conn]net.Conn)
 	d.metrics = newMetrics(d, deps.Registerer)
 	return d
-}
-
-// ServeHTTP serves one call. A panic ends its stream.
-func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	defer func() {
-		if value := recover(); value != nil {
-			_ = errs.Mask(r.Context(), d.deps.Logger, confine.Recovered(value))
-			// net/http resets the stream, and does not log it once more.
-			panic(http.ErrAbortHandler)
-		}
-	}()
-	if !d.calls.TryAcquire(1) {
-		d.metrics.refuse(errCallsBusy)
-		refuse(w)
-		return
-	}
-	defer d.calls.Release(1)
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	c := d.begin(ctx, cancel, w, r)
-	defer c.leave()
-	defer c.detach()
-	if c.streams {
-		defer context.AfterFunc(d.stopping, func() { c.cut(errStopping) })()
-	}
-	if c.refusal = c.admit(); c.refusal != nil {
-		d.metrics.refuse(c.refusal)
-		if c.open {
-			refuse(w)
-			return
-		}
-	}
-	defer c.depart()
-	r = r.WithContext(context.WithValue(ctx, callKey{}, c))
-	r.Body = &body{call: c, source: r.Body}
-	d.server.ServeHTTP(&answer{ResponseWriter: w, call: c}, r)
-	if failure := c.failed(); failure != nil {
-		writeStatus(w, failure)
-	}
-}
-
-// refuse answers a call of which grpc-go hears nothing. It is UNAVAILABLE to a
-// client, as gRPC has it for this status of HTTP.
-func refuse(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) }
-
-// begin enters a call in the books.
-func (d *Door) begin(ctx context.Context, cancel context.CancelFunc, w http.ResponseWriter, r *http.Request) *call {
-	c := newCall(d, w, r)
-	c.ctx, c.cancel = ctx, cancel
-	d.mu.Lock()
-	d.mu.under[c] = struct{}{}
-	d.mu.Unlock()
-	return c
-}
-
-// forget takes a call out of the books.
-func (d *Door) forget(c *call) {
-	d.mu.Lock()
-	delete(d.mu.under, c)
-	d.mu.Unlock()
-}
-
-// relieve cuts off the call that has stalled longest, if that is long enough.
-func (d *Door) relieve(stalled func(*call) time.Duration) {
-	var worst *call
-	longest := d.cfg.StallGrace
-	d.mu.Lock()
-	for c := range d.mu.under {
-		if lasts := stalled(c); lasts > longest {
-			worst, longest = c, lasts
-		}
-	}
-	d.mu.Unlock()
-	if worst != nil {
-		d.metrics.cut.WithLabelValues("memory").Inc()
-		worst.cut(errRequestsBusy)
-	}
-}
-
-// sweep cuts off the calls that have stalled for too long.
-func (d *Door) sweep() {
-	var slow []*call
-	d.mu.Lock()
-	for c := range d.mu.under {
-		if c.receivesSince() > d.cfg.StallTimeout || c.sendsSince() > d.cfg.StallTimeout || c.message.Lasting() > d.cfg.MessageTimeout {
-			slow = append(slow, c)
-		}
-	}
-	d.mu.Unlock()
-	for _, c := range slow {
-		d.metrics.cut.WithLabelValues("slow").Inc()
-		c.cut(errSlow)
-	}
 }

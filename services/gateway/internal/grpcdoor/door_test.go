@@ -59,7 +59,8 @@ func TestCalls(t *testing.T) {
 	s.idle(t)
 }
 
-// Of those who have no good key nothing is read, however much they send.
+// Those who have no good key take nothing of the requests, however much they send: no
+// message of theirs is read, and what comes before they are refused is the lobby's.
 func TestNothingIsReadForWhoHasNoKey(t *testing.T) {
 	s := start(t, limits())
 	p := s.peer(t)
@@ -145,6 +146,27 @@ func TestStalledMessages(t *testing.T) {
 	stop()
 	// All that they send is 210 MiB.
 	require.Less(t, <-most, int64(80*mib))
+	require.Positive(t, s.value(t, "sluice_grpc_calls_cut_total", "memory"))
+}
+
+// Who waits gets what those have who stopped, long before his patience ends.
+func TestWhoStopsMakesRoom(t *testing.T) {
+	cfg := limits()
+	cfg.StallGrace, cfg.BudgetTimeout = 20*time.Millisecond, time.Hour
+	s := start(t, cfg)
+	p := s.peer(t)
+	part := append(head(2*mib-1), make([]byte, 1900<<10)...)
+	for range 7 {
+		st := p.open(t, produceMethod, "known")
+		go func() { _, _ = st.Write(part) }()
+	}
+	require.Eventually(t, func() bool { return s.held(t, "requests") > 14*mib }, eventually, tick)
+	client := logv1.NewLogServiceClient(s.client(t))
+	require.Eventually(t, func() bool {
+		// He is in the way of others himself when he waits for long.
+		_, err := client.Produce(keyed(t.Context()), produceOf(2*mib-100))
+		return err == nil
+	}, eventually, tick)
 	require.Positive(t, s.value(t, "sluice_grpc_calls_cut_total", "memory"))
 }
 
@@ -383,7 +405,7 @@ func TestOtherProtocols(t *testing.T) {
 	resp, err := p.transport.RoundTrip(req)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
-	require.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode)
+	require.Equal(t, http.StatusUnsupportedMediaType, resp.StatusCode)
 	require.Equal(t, fmt.Sprint(int(codes.Unimplemented)), func() string {
 		st := p.open(t, "/sluice.log.v1.LogService/Nothing", "known")
 		_ = st.Close()

@@ -165,6 +165,7 @@ func start(tb testing.TB, cfg grpcdoor.Config) *server {
 		Options:         rpc.Options{Logger: slog.New(slog.DiscardHandler), Unary: []grpc.UnaryServerInterceptor{door.Intercept}},
 		MaxMessageBytes: 16 * mib,
 		Reflection:      true,
+		Transport:       door.Transport(),
 	})
 	logv1.RegisterLogServiceServer(door.Bound(grpcServer), s.log)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -25,7 +25,13 @@ const (
 // done, so that who is told that there is none has changed nothing.
 func (d *Door) Intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	c := callOf(ctx)
-	if c == nil || c.open {
+	if c == nil {
+		return handler(ctx, req)
+	}
+	if c.open {
+		if m, ok := req.(proto.Message); ok && proto.Size(m) > maxOpenMessage {
+			return nil, errTooLarge
+		}
 		return handler(ctx, req)
 	}
 	if d.deps.IsSurvey(info.FullMethod) {
@@ -108,4 +114,43 @@ func (d *Door) mostOf(records, bytes *int32) int64 {
 	}
 	return most(bytes, backend.DefaultFetchBytes, d.cfg.MaxFetchBytes) +
 		most(records, backend.DefaultFetchRecords, d.cfg.MaxFetchRecords)*besideRecord
+}
+
+// settle has the answer hold so many bytes, or none when they are part of what each
+// call takes. When they are more than it has it gives back all and takes them anew: if
+// those who wait kept what they have, two could wait for each other.
+func (c *call) settle(ctx context.Context, bytes int64) error {
+	if bytes <= smallAnswer {
+		bytes = 0
+	}
+	if bytes > c.answer.Taken() {
+		c.answer.Release()
+		return c.answer.Grow(ctx, bytes)
+	}
+	c.answer.Shrink(bytes)
+	return nil
+}
+
+// interceptStream counts the messages that a stream's handler takes.
+func (d *Door) interceptStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	if c := callOf(stream.Context()); c != nil {
+		stream = countedStream{stream, c}
+	}
+	return handler(srv, stream)
+}
+
+type countedStream struct {
+	grpc.ServerStream
+	call *call
+}
+
+// RecvMsg takes a message.
+func (s countedStream) RecvMsg(m any) error {
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	s.call.mu.Lock()
+	defer s.call.mu.Unlock()
+	s.call.mu.taken++
+	return nil
 }

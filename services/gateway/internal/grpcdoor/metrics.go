@@ -18,9 +18,7 @@ func newMetrics(d *Door, reg prometheus.Registerer) *metrics {
 	f.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "sluice_grpc_calls", Help: "Calls under way over the gRPC door.",
 	}, func() float64 {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		return float64(len(d.mu.under))
+		return float64(d.under.Load())
 	})
 	for name, b := range map[string]*budget.Budget{"requests": d.requests, "answers": d.answers} {
 		f.NewGaugeFunc(prometheus.GaugeOpts{

@@ -347,9 +347,6 @@ func runLife(t *testing.T, rng *rand.Rand, disk *memfs.FS, told *told, topics []
 	o.Workers, o.MaxAwake = 1+rng.IntN(4), 1+rng.IntN(4)
 	o.IdleAfter = time.Duration(1+rng.IntN(20)) * time.Millisecond
 	o.Defaults.SegmentBytes = int64(1024 + rng.IntN(4096))
-	if rng.IntN(2) == 0 {
-		o.FlyFrom = 1 // all that is written is synced while the next is prepared
-	}
 	operator := rand.New(rand.NewPCG(rng.Uint64(), 2))
 
 	n, err := Open(o)

@@ -27,14 +27,6 @@ func (g *group) len() int {
 	return len(g.proposals)
 }
 
-// bytes is the size of all proposals.
-func (g *group) bytes() (n int) {
-	for _, size := range g.sizes {
-		n += size
-	}
-	return n
-}
-
 func (g *group) add(proposal *replica.Proposal, size int) {
 	g.proposals = append(g.proposals, proposal)
 	g.sizes = append(g.sizes, size)

@@ -61,9 +61,6 @@ type Options struct {
 	IdleAfter time.Duration
 	// MaxAppendBytes bounds the bytes of appends that wait or are written.
 	MaxAppendBytes int64
-	// FlyFrom is how many proposals are synced while the next are prepared; with less
-	// their owner waits for the sync. 0 is 96.
-	FlyFrom int
 	// MaxProducers bounds the idempotent producers that a partition remembers.
 	MaxProducers int
 
@@ -114,9 +111,6 @@ type Node struct {
 // by Run, or by the first request for them. vfs.ErrLocked when another process
 // has the folder.
 func Open(options Options) (_ *Node, err error) {
-	if options.FlyFrom == 0 {
-		options.FlyFrom = defaultFlyFrom
-	}
 	n := &Node{
 		options:  options,
 		files:    raftlog.NewFileCache(options.MaxReadHandles),

@@ -55,7 +55,6 @@ func newPanics(t *testing.T) *panics {
 		}
 		return nil
 	}))
-	o.FlyFrom = 1
 	o.Now, o.Logger = f.clock.now, slog.New(slog.NewTextHandler(&f.log, nil))
 	f.running = start(t, o)
 	require.NoError(t, f.Place([]*persistv1.CatalogTopic{placement(f.topic, 2, nil, 1)}))
@@ -145,4 +144,14 @@ func TestPanicWhileOpening(t *testing.T) {
 	require.ErrorContains(t, err, "panic")
 	f.p.topic.config.Store(limits)
 	f.goesOn(t, "before")
+}
+
+// A panic in the file system, below the replica, ends the partition alone.
+func TestPanicInASync(t *testing.T) {
+	f := newPanics(t)
+	f.panicNext.Store(true)
+	_, err := appendTo(f.p, batchOf(t, "x"))
+	require.ErrorContains(t, err, "panic")
+	// What was written may be there.
+	f.goesOn(t, "before", "x")
 }

@@ -32,19 +32,11 @@ type Partition struct {
 		tasks  []task
 		// scheduled is true from the push to the pool until the owner leaves.
 		scheduled bool
-		// flying counts the groups that are written and whose sync is run by a worker
-		// that is no owner meanwhile, at most maxFlying. landed tells that one has
-		// ended since the owner looked, lost that it ended in a panic.
-		flying int
-		landed bool
-		lost   error
 		// callers is how many the owner takes to be about: the most proposals that were
-		// outstanding at once, until somebody did not come back. patience is how long to
-		// wait for them; see ownerGather.
-		callers  int
-		patience time.Duration
+		// outstanding at once, until somebody did not come back; see ownerGather.
+		callers int
 		// sleeper is an owner that waits for the queue to have wakeAt proposals, or for
-		// anything else to do; nil when there is none.
+		// a task; nil when there is none.
 		sleeper *sleeper
 		wakeAt  int
 		// gone answers everything that comes, once the partition is removed or
@@ -75,9 +67,9 @@ type Partition struct {
 	reported report
 	// outstanding counts the proposals that are not answered.
 	outstanding atomic.Int64
-	// unsynced is for the owner, who leaves none behind; so is distrust, for how many
-	// groups he does not wait asleep.
-	unsynced unsynced
+	// patience is how long the owner waits for callers to come back, distrust for how
+	// many groups he does not do so asleep. For the owner.
+	patience time.Duration
 	distrust int
 }
 
@@ -152,12 +144,9 @@ func (p *Partition) do(t task, urgent bool) {
 	}
 }
 
-// scheduleLocked tells whether the partition is to be pushed to the pool. While as
-// many groups fly as may, there is nothing to do for an owner: the next that lands
-// becomes it.
 func (p *Partition) scheduleLocked() (push bool) {
-	push = !p.queue.scheduled && p.queue.flying < maxFlying
-	p.queue.scheduled = p.queue.scheduled || push
+	push = !p.queue.scheduled
+	p.queue.scheduled = true
 	return push
 }
 
@@ -209,7 +198,7 @@ func (p *Partition) end(err error, closing func(*replica.Replica)) <-chan struct
 		return done
 	}
 	p.queue.gone = err
-	if !p.queue.scheduled && p.queue.flying == 0 && p.open.Load() == nil {
+	if !p.queue.scheduled && p.open.Load() == nil {
 		// Nobody owns it, and nobody will: there is nothing to close.
 		p.queue.Unlock()
 		finish(nil, nil)

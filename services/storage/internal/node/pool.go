@@ -57,9 +57,7 @@ func (w *pool) work(p *Partition) {
 			p = w.next()
 			continue
 		}
-		if p.unsynced.proposals == 0 { // what is written is not to wait for others' turns
-			p = w.rotate(p)
-		}
+		p = w.rotate(p)
 	}
 }
 

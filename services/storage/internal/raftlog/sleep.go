@@ -1,8 +1,6 @@
 package raftlog
 
 import (
-	"errors"
-
 	"github.com/sluiceio/sluice/services/storage/internal/journal"
 )
 
@@ -65,13 +63,7 @@ func (l *Log) Close(p *Point) error {
 		err = l.Sleep(*p)
 	}
 	l.closed.Store(true)
-	failed := l.closeWriter()
-	// A sync that failed elsewhere and was not told of yet is worse than what else has
-	// failed: what the file holds is not known.
-	if known := l.failed.Load(); known != nil && errors.Is(*known, ErrSyncFailed) {
-		failed = nil
-	}
-	if err == nil {
+	if failed := l.closeWriter(); err == nil {
 		err = l.fail(failed)
 	}
 	l.closeFiles()

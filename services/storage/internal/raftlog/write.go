@@ -27,9 +27,9 @@ type Write struct {
 	// Commit is the largest index known to be committed. It is written down and
 	// not synced.
 	Commit uint64
-	// MayDefer lets batches be durable only after the Syncing that is there then,
-	// a later Write without it, or whatever else is written to the journal. Entries
-	// that are no batch, term and vote never wait.
+	// MayDefer lets batches be durable only after a later Write without it, or
+	// whatever else is written to the journal. Entries that are no batch, term and
+	// vote never wait.
 	MayDefer bool
 }
 
@@ -157,8 +157,8 @@ func (l *Log) write(w Write) error {
 		return err
 	}
 	committed := min(max(l.commit, w.Commit), l.view.lastIndex)
-	if a := l.active(); committed == l.commit && a.Base == before.Base && (a.Size == before.Size || w.MayDefer) {
-		return nil // nothing to note: no more is synced or committed
+	if a := l.active(); committed == l.commit && a.Base == before.Base && a.Size == before.Size {
+		return nil
 	}
 	l.commit = committed
 	return l.note()

@@ -8,11 +8,6 @@
 // other replicas. Time enters as ticks and through Options.Now alone, so a whole
 // group can be run in one goroutine by a test.
 //
-// [Replica.RunAhead] is the same but for the sync of batches, which it leaves to the
-// owner to have run elsewhere (Syncing). Until then such a write is a flight: Raft,
-// the other replicas and those who wait hear of it only when it has landed, in the
-// next RunAhead or Run after its sync. Proposals may be made meanwhile.
-//
 // # What Raft sees
 //
 // A batch is one Raft entry whose Data is the batch's stamped 61-byte header.
@@ -24,8 +19,8 @@
 //
 // # Stamping
 //
-// Between Run and Propose all that Raft has appended is written, synced or not, and no
-// Ready is pending, so the log's last index and next offset are Raft's own. The owner stamps the next
+// Between Run and Propose nothing is unstable and no Ready is pending, so the
+// log's last index and next offset are Raft's own. The owner stamps the next
 // offsets and the term into the waiting batches and steps them as one proposal;
 // nothing can come between. A proposal that Raft drops has appended nothing.
 //

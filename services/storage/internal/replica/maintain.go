@@ -137,7 +137,7 @@ func (r *Replica) Bury() (next time.Time, err error) {
 // Idle tells whether nothing is under way, so that the replica may sleep. With
 // other replicas, a leader sleeps only when all of them have everything.
 func (r *Replica) Idle() bool {
-	return r.err == nil && r.waiting.empty() && len(r.flights) == 0 && !r.raw.HasReady() && isSole(r.conf, r.options.ID)
+	return r.err == nil && r.waiting.empty() && !r.raw.HasReady() && isSole(r.conf, r.options.ID)
 }
 
 // Sleep gives back what an idle replica does not need: file handles and the

@@ -65,3 +65,15 @@ func (m Message) validate() error {
 	}
 	return nil
 }
+
+// beforeSync tells whether a message may leave before the entries and the hard
+// state of its Ready are durable: all but the answers that vouch for them
+// (raft's thesis, 10.2.1).
+func beforeSync(m *raftpb.Message) bool {
+	switch m.GetType() {
+	case raftpb.MsgAppResp, raftpb.MsgVoteResp, raftpb.MsgPreVoteResp:
+		return false
+	default:
+		return true
+	}
+}

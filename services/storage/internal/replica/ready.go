@@ -14,25 +14,21 @@ import (
 	"github.com/sluiceio/sluice/services/storage/internal/raftlog"
 )
 
-// Run does all that has become possible: writes, applies, answers. All that was
-// written is durable when it returns. After an error the replica has failed and all
-// that waited is answered.
-func (r *Replica) Run() error { return r.run(false) }
-
-// RunAhead is Run that leaves the sync of batches to its caller: Syncing has it.
-// Until that has run, and RunAhead or Run after it, nobody is answered; meanwhile
-// the replica takes whatever it takes after a Run.
-func (r *Replica) RunAhead() error { return r.run(true) }
-
-func (r *Replica) run(ahead bool) (err error) {
+// Run does all that has become possible: writes, applies, answers. After an
+// error the replica has failed and all that waited is answered.
+func (r *Replica) Run() (err error) {
 	if r.err != nil {
 		return r.err
 	}
 	defer r.recoverPanic(&err)
-	if err := r.advance(ahead); err != nil {
-		err = fmt.Errorf("replica %s: %w", r.options.Key, err)
-		r.fail(err)
-		return err
+	for r.askOthers(); r.raw.HasReady(); r.askOthers() {
+		ready := r.raw.Ready()
+		if err := r.handle(ready); err != nil {
+			err = fmt.Errorf("replica %s: %w", r.options.Key, err)
+			r.fail(err)
+			return err
+		}
+		r.raw.Advance(ready)
 	}
 	r.stash.clear()
 	r.discardStage()
@@ -42,20 +38,7 @@ func (r *Replica) run(ahead bool) (err error) {
 	return r.shorten()
 }
 
-// advance handles what Raft has ready until that is nothing.
-func (r *Replica) advance(ahead bool) error {
-	if err := r.land(!ahead); err != nil {
-		return err
-	}
-	for r.askOthers(); r.raw.HasReady(); r.askOthers() {
-		if err := r.handle(r.raw.Ready(), ahead); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *Replica) handle(ready raft.Ready, ahead bool) error {
+func (r *Replica) handle(ready raft.Ready) error {
 	r.softState(ready.SoftState)
 	if ready.HardState != nil {
 		if ready.GetTerm() != r.term {
@@ -63,26 +46,15 @@ func (r *Replica) handle(ready raft.Ready, ahead bool) error {
 		}
 		r.term, r.commit = ready.GetTerm(), ready.GetCommit()
 	}
-	// What may leave before the sync does; the others are among the responses.
-	var written, applied []*raftpb.Message
-	for _, m := range ready.Messages {
-		switch m.GetTo() {
-		case raft.LocalAppendThread:
-			written = m.GetResponses()
-		case raft.LocalApplyThread:
-			applied = m.GetResponses()
-		default:
-			if err := r.collect(m); err != nil {
-				return err
-			}
-		}
+	if err := r.collect(ready.Messages, true); err != nil {
+		return err
 	}
 	if !raft.IsEmptySnap(ready.Snapshot) {
 		if err := r.install(ready); err != nil {
 			return err
 		}
 	}
-	if err := r.write(ready, written, ahead); err != nil {
+	if err := r.write(ready); err != nil {
 		return err
 	}
 	if err := r.apply(ready.CommittedEntries); err != nil {
@@ -95,7 +67,7 @@ func (r *Replica) handle(ready raft.Ready, ahead bool) error {
 	if len(ready.CommittedEntries) > 0 && r.options.Committed != nil {
 		r.options.Committed()
 	}
-	return r.respond(applied)
+	return r.collect(ready.Messages, false)
 }
 
 // softState takes note of a change of roles. A leader that steps down no longer
@@ -117,23 +89,29 @@ func (r *Replica) softState(soft *raft.SoftState) {
 	}
 }
 
-// collect puts a message into the outbox.
-func (r *Replica) collect(m *raftpb.Message) error {
-	out := Message{Raft: m}
-	if entries := m.GetEntries(); len(entries) > 0 {
-		out.Payloads = make([][]byte, len(entries))
-		for i, entry := range entries {
-			if !isBatch(entry) {
-				continue
-			}
-			payload, err := r.payload(entry)
-			if err != nil {
-				return err
-			}
-			out.Payloads[i] = payload
+// collect puts messages into the outbox: those that may leave before the sync,
+// or those that may not.
+func (r *Replica) collect(messages []*raftpb.Message, early bool) error {
+	for _, m := range messages {
+		if beforeSync(m) != early {
+			continue
 		}
+		out := Message{Raft: m}
+		if entries := m.GetEntries(); len(entries) > 0 {
+			out.Payloads = make([][]byte, len(entries))
+			for i, entry := range entries {
+				if !isBatch(entry) {
+					continue
+				}
+				payload, err := r.payload(entry)
+				if err != nil {
+					return err
+				}
+				out.Payloads[i] = payload
+			}
+		}
+		r.outbox = append(r.outbox, out)
 	}
-	r.outbox = append(r.outbox, out)
 	return nil
 }
 
@@ -150,81 +128,39 @@ func (r *Replica) payload(entry *raftpb.Entry) ([]byte, error) {
 	return payload, nil
 }
 
-// write writes what a Ready asks for and responds once that is durable. A sole
-// member need not even note a risen commit index; see initialState. With ahead,
-// batches are a flight, which lands later.
-func (r *Replica) write(ready raft.Ready, responses []*raftpb.Message, ahead bool) error {
-	f := flight{responses: responses, began: r.options.Now()}
-	if n := len(ready.Entries); n > 0 {
-		f.last = ready.Entries[n-1].GetIndex()
-	}
+// write makes a Ready durable. A sole member need not even note a risen commit
+// index; see initialState.
+func (r *Replica) write(ready raft.Ready) error {
 	if len(ready.Entries) == 0 && !ready.MustSync && isSole(r.conf, r.options.ID) {
-		return r.follow(f)
+		return nil
 	}
 	w := raftlog.Write{Entries: ready.Entries, Commit: r.commit}
 	if hard := ready.HardState; hard != nil && (hard.GetTerm() != r.votedIn || hard.GetVote() != r.vote) {
 		w.HardState = proto.CloneOf(hard)
 	}
-	skips := w.HardState == nil && r.maySkipSync(ready.Entries)
-	ahead = ahead && !skips && w.HardState == nil && allBatches(ready.Entries)
-	w.MayDefer = skips || ahead
-	if err := r.takePayloads(&w); err != nil {
-		return err
+	w.MayDefer = w.HardState == nil && r.maySkipSync(ready.Entries)
+	if len(ready.Entries) > 0 {
+		w.Payloads = make([][]byte, len(ready.Entries))
+		for i, entry := range ready.Entries {
+			if !isBatch(entry) {
+				continue
+			}
+			if w.Payloads[i] = r.stash.payload(entry); w.Payloads[i] == nil {
+				return fmt.Errorf("entry %d of term %d has lost its payload", entry.GetIndex(), entry.GetTerm())
+			}
+		}
 	}
+	began := r.options.Now()
 	if err := r.log.Write(w); err != nil {
 		return err
 	}
 	if w.HardState != nil {
 		r.votedIn, r.vote = w.HardState.GetTerm(), w.HardState.GetVote()
 	}
-	if sync, due := r.log.Syncing(); ahead && due {
-		f.sync = sync
-		r.flights = append(r.flights, f)
-		return nil
-	}
-	return r.follow(f)
-}
-
-// follow responds for a write that needs no sync, or has had it, after those that
-// were before it.
-func (r *Replica) follow(f flight) error {
-	if err := r.land(false); err != nil {
-		return err
-	}
-	if n := len(r.flights); n > 0 {
-		f.sync = r.flights[n-1].sync
-		r.flights = append(r.flights, f)
-		return nil
-	}
-	r.written(f.last, f.began, r.options.Now())
-	return r.respond(f.responses)
-}
-
-// takePayloads gives a write the batches that its entries stand for.
-func (r *Replica) takePayloads(w *raftlog.Write) error {
-	if len(w.Entries) == 0 {
-		return nil
-	}
-	w.Payloads = make([][]byte, len(w.Entries))
-	for i, entry := range w.Entries {
-		if !isBatch(entry) {
-			continue
-		}
-		if w.Payloads[i] = r.stash.payload(entry); w.Payloads[i] == nil {
-			return fmt.Errorf("entry %d of term %d has lost its payload", entry.GetIndex(), entry.GetTerm())
-		}
+	if len(ready.Entries) > 0 {
+		r.written(ready.Entries[len(ready.Entries)-1].GetIndex(), began, r.options.Now())
 	}
 	return nil
-}
-
-// allBatches tells whether there are entries, and all are batches.
-func allBatches(entries []*raftpb.Entry) bool {
-	for _, entry := range entries {
-		if !isBatch(entry) {
-			return false
-		}
-	}
-	return len(entries) > 0
 }
 
 // maySkipSync tells whether FlushEvery lets these entries go without a sync, and
@@ -251,11 +187,7 @@ func (r *Replica) maySkipSync(entries []*raftpb.Entry) bool {
 func (r *Replica) written(last uint64, began, ended time.Time) {
 	waiting := r.waiting.all()
 	for i := range waiting {
-		p := &waiting[i]
-		if p.last > last {
-			return
-		}
-		if p.ended.IsZero() {
+		if p := &waiting[i]; p.last <= last && p.ended.IsZero() {
 			p.began, p.ended = began, ended
 		}
 	}

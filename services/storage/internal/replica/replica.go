@@ -93,9 +93,6 @@ type Replica struct {
 	stash stash
 	// waiting holds appended proposals; nil when there are none.
 	waiting *pendingList
-	// flights are writes whose sync is left to the caller of RunAhead, in their
-	// order; nil when there are none.
-	flights []flight
 	outbox  []Message
 	// confirming holds reads that must be current.
 	confirming confirmations
@@ -150,7 +147,6 @@ func New(options Options) (r *Replica, err error) {
 		PreVote:                   true,
 		Logger:                    raftLogger{options.Logger},
 		DisableProposalForwarding: true,
-		AsyncStorageWrites:        true,
 		StepDownOnRemoval:         true,
 	})
 	if err != nil {
@@ -279,7 +275,7 @@ func (r *Replica) Outbox() []Message {
 // Stop answers all that waits and closes the log, with a clean-stop marker where
 // the replica is sound.
 func (r *Replica) Stop() error {
-	if r.Run() != nil {
+	if r.err != nil {
 		return r.log.Close(nil)
 	}
 	point, err := r.point()
@@ -297,10 +293,6 @@ func (r *Replica) Abandon() error {
 	return r.log.Close(nil)
 }
 
-// Fail stops the replica for a reason that its owner has met. All that waits is
-// answered.
-func (r *Replica) Fail(err error) { r.fail(err) }
-
 // fail stops the replica: nothing is done any more, all that waits is answered.
 func (r *Replica) fail(err error) {
 	if r.err == nil {
@@ -308,7 +300,6 @@ func (r *Replica) fail(err error) {
 	}
 	r.dropWaiting(fmt.Errorf("%w: %w", ErrUnknownOutcome, err))
 	r.confirmNothing(err)
-	r.flights = nil
 	r.stash.clear()
 	r.ahead.Clear()
 	r.discardStage()

@@ -47,10 +47,7 @@ type sim struct {
 	installs, crashes, compactions int
 	// crashPercent of all runs meet a crash at one of their file operations.
 	crashPercent int
-	// aheadPercent of all runs leave their syncs for later; landed counts those that
-	// were run then.
-	aheadPercent, landed int
-	producers            []*simProducer
+	producers    []*simProducer
 	// isolated is a node that no message reaches or leaves; 0: all are connected.
 	isolated uint64
 	// confirmed and refused count reads that were to be current, asking those that
@@ -140,11 +137,7 @@ func (s *sim) after(n *simNode) {
 	if s.rng.IntN(100) < s.crashPercent {
 		n.crash = &crash{left: 1 + s.rng.IntN(8), power: s.rng.IntN(2) == 0}
 	}
-	run := n.r.Run
-	if s.rng.IntN(100) < s.aheadPercent {
-		run = n.r.RunAhead
-	}
-	err := run()
+	err := n.r.Run()
 	if n.crash != nil && n.crash.image != nil {
 		s.revive(n)
 		return
@@ -342,37 +335,9 @@ func (s *sim) open(n *simNode) {
 	s.start(n, log)
 }
 
-// sync runs what a replica has left to be synced, and has it take that in at once
-// or with whatever it does next.
-func (s *sim) sync(n *simNode) {
-	sync, due := n.r.Syncing()
-	if !due {
-		return
-	}
-	s.say("sync %d", n.id)
-	if s.rng.IntN(100) < s.crashPercent {
-		n.crash = &crash{left: 1, power: s.rng.IntN(2) == 0}
-	}
-	err := sync.Run()
-	if n.crash != nil && n.crash.image != nil {
-		require.ErrorIs(s.t, err, errCrash)
-		s.revive(n)
-		return
-	}
-	n.crash = nil // another's sync was enough
-	require.NoError(s.t, err)
-	s.landed++
-	if s.rng.IntN(2) == 0 {
-		s.after(n)
-	}
-}
-
 func (s *sim) step() {
 	s.clock = s.clock.Add(time.Duration(s.rng.IntN(5)) * time.Millisecond)
 	n := s.nodes[s.rng.IntN(len(s.nodes))]
-	if s.rng.IntN(4) == 0 {
-		s.sync(n)
-	}
 	switch {
 	case s.isolated != 0 && s.rng.IntN(25) == 0:
 		s.say("connect %d", s.isolated)
@@ -508,7 +473,7 @@ func (s *sim) rewrite(n *simNode, group []raftlog.SegmentStat) error {
 // settle heals everything and waits until all replicas agree.
 func (s *sim) settle() {
 	s.say("settle")
-	s.crashPercent, s.aheadPercent, s.isolated = 0, 0, 0
+	s.crashPercent, s.isolated = 0, 0
 	for attempt := range 200 {
 		leader := s.nodes[attempt%len(s.nodes)]
 		s.campaign(leader)
@@ -578,7 +543,7 @@ func TestRandomHistories(t *testing.T) {
 	if testing.Short() || invariant.Enabled { // the race detector makes each ten times as slow
 		histories = 40
 	}
-	var acked, installs, crashes, compactions, landed, confirmed, refused, uploaded, dropped int
+	var acked, installs, crashes, compactions, confirmed, refused, uploaded, dropped int
 	for seed := range histories {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			s := newSim(t, seed, 3)
@@ -589,8 +554,7 @@ func TestRandomHistories(t *testing.T) {
 					}
 				}
 			}()
-			// Syncs are left for later by half of the runs, by none, and by all.
-			s.crashPercent, s.aheadPercent = 4, []int{50, 0, 50, 100}[seed%4]
+			s.crashPercent = 4
 			for range 420 {
 				s.step()
 			}
@@ -601,7 +565,7 @@ func TestRandomHistories(t *testing.T) {
 			s.check()
 			s.checkProducers()
 			acked, installs, crashes = acked+len(s.acked), installs+s.installs, crashes+s.crashes
-			compactions, landed = compactions+s.compactions, landed+s.landed
+			compactions += s.compactions
 			require.Zero(t, s.asking, "every read is answered")
 			confirmed, refused = confirmed+s.confirmed, refused+s.refused
 			uploaded, dropped = uploaded+s.cold.segments, dropped+s.cold.drops
@@ -612,8 +576,6 @@ func TestRandomHistories(t *testing.T) {
 	require.Positive(t, installs)
 	require.Positive(t, crashes)
 	require.Positive(t, compactions)
-	t.Logf("%d syncs that were left for later", landed)
-	require.Greater(t, landed, int(histories))
 	require.Positive(t, confirmed)
 	require.Positive(t, refused)
 	t.Logf("%d segments added to cold storage, %d dropped from disks", uploaded, dropped)

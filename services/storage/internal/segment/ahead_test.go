@@ -53,6 +53,19 @@ func TestZerosAreWrittenAheadOfSmallAppends(t *testing.T) {
 	}
 }
 
+// patience is how long a test waits for what will happen.
+const patience = 10 * time.Second
+
+func receive[T any](t *testing.T, from <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-from:
+	case <-time.After(patience):
+		require.FailNow(t, "it never came")
+	}
+	return v
+}
+
 // While zeros are being written an append before them goes on, and one that would
 // reach them waits until they are there: zeros never come after a batch.
 func TestAppendsBesideAWriteOfZeros(t *testing.T) {

@@ -14,20 +14,16 @@ var ErrSync = errors.New("sync failed")
 // Writer appends to the active segment's log file. Its methods are for one
 // goroutine.
 type Writer struct {
-	f     vfs.File
-	end   int64
-	syncs *syncs
-	// counted is how far ahead has been told of syncs.
-	counted int64
-	ahead   *ahead // nil: no zeros are written ahead
+	f      vfs.File
+	end    int64
+	synced int64  // synced <= end
+	ahead  *ahead // nil: no zeros are written ahead
 }
 
 // NewWriter takes over an open file of which the first end bytes are batches and
 // the rest is zeros. a may be nil.
 func NewWriter(f vfs.File, end int64, a *Ahead) *Writer {
-	w := &Writer{f: f, end: end, counted: end, syncs: &syncs{f: f}}
-	w.syncs.appended.Store(end)
-	w.syncs.durable.Store(end)
+	w := &Writer{f: f, end: end, synced: end}
 	if a != nil {
 		w.ahead = newAhead(*a, end)
 	}
@@ -38,7 +34,7 @@ func NewWriter(f vfs.File, end int64, a *Ahead) *Writer {
 func (w *Writer) End() int64 { return w.end }
 
 // Synced is the position up to which batches are durable.
-func (w *Writer) Synced() int64 { return w.syncs.durable.Load() }
+func (w *Writer) Synced() int64 { return w.synced }
 
 // Append writes whole batches of n bytes in all, in pieces. They are durable after
 // the next Sync. After an error the writer is of no more use.
@@ -50,31 +46,23 @@ func (w *Writer) Append(pieces [][]byte, n int64) error {
 		return fmt.Errorf("append to segment: %w", err)
 	}
 	w.end += n
-	w.syncs.appended.Store(w.end)
 	return nil
 }
 
 // Sync makes all that was appended durable.
 func (w *Writer) Sync() error {
-	if err := w.syncs.to(w.end); err != nil {
-		return err
+	if w.synced == w.end {
+		return nil
 	}
-	w.Count()
+	if err := w.f.Datasync(); err != nil {
+		return fmt.Errorf("%w: segment: %w", ErrSync, err)
+	}
+	synced := w.end - w.synced
+	w.synced = w.end
+	if w.ahead != nil {
+		w.ahead.more(synced)
+	}
 	return nil
-}
-
-// Syncing is a Sync of what is appended so far, for another goroutine; Count is to
-// be called once it has run.
-func (w *Writer) Syncing() Syncing { return Syncing{syncs: w.syncs, end: w.end} }
-
-// Count takes note of what has become durable, which tells whether zeros are worth
-// writing ahead.
-func (w *Writer) Count() {
-	synced := w.Synced()
-	if w.ahead != nil && synced > w.counted {
-		w.ahead.more(synced - w.counted)
-	}
-	w.counted = synced
 }
 
 // Cut removes what is after the last batch, for good.
@@ -139,9 +127,8 @@ func (w *Writer) stopAhead() {
 	}
 }
 
-// Close closes the file. It syncs nothing, waits for a sync that runs, and returns the
-// error of one that has failed.
+// Close closes the file. It syncs nothing.
 func (w *Writer) Close() error {
 	w.stopAhead()
-	return w.syncs.close()
+	return closing(w.f)
 }

@@ -9,11 +9,10 @@
 // is empty, and leaves nothing behind: an idle partition has no goroutine, no
 // timer, no file handle. A few workers of the node stay to wait for the next.
 //
-// The owner goes in rounds (round.go). It waits a moment for callers that it has just
-// answered (gather.go), has what waits appended by Raft as one proposal and written,
-// and syncs it once nobody is awaited any more. A large group it hands over to be
-// synced while another is owner (flight.go). What is durable is answered by whoever
-// owns the partition then. Different partitions write and sync side by side.
+// The owner goes in rounds (round.go): it waits a moment for callers that it has just
+// answered (gather.go), has what waits appended by Raft as one proposal, written with
+// one write and synced once, and answers. Different partitions write and sync side by
+// side.
 //
 // # Upkeep
 //

@@ -46,6 +46,23 @@ func beginAppend(t *testing.T, p *Partition) *Appending {
 	return a
 }
 
+// answerMany has many appends answered at once, whose callers do not come back.
+func answerMany(t *testing.T, p *Partition, hold chan chan struct{}) {
+	t.Helper()
+	over := make(chan struct{})
+	hold <- over
+	var appending []*Appending
+	for range 3 * gatherMany {
+		appending = append(appending, beginAppend(t, p))
+	}
+	close(over)
+	for i, a := range appending {
+		result, err := a.Wait(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, int64(1+i), result.BaseOffset)
+	}
+}
+
 // owned returns what the owner sees.
 func owned[T any](t *testing.T, p *Partition, look func() T) (v T) {
 	t.Helper()
@@ -96,18 +113,7 @@ func TestManyCallers(t *testing.T) {
 // more for a while; whoever comes meanwhile is answered.
 func TestCallersWhoDoNotComeBack(t *testing.T) {
 	p, hold := newGathering(t)
-	over := make(chan struct{})
-	hold <- over
-	var appending []*Appending
-	for range 3 * gatherMany {
-		appending = append(appending, beginAppend(t, p))
-	}
-	close(over)
-	for i, a := range appending {
-		result, err := a.Wait(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, int64(1+i), result.BaseOffset)
-	}
+	answerMany(t, p, hold)
 	require.Eventually(t, func() bool {
 		p.queue.Lock()
 		defer p.queue.Unlock()
@@ -123,17 +129,7 @@ func TestCallersWhoDoNotComeBack(t *testing.T) {
 // Tasks end the wait for callers, and tasks without end keep no append waiting.
 func TestTasksBesideAppends(t *testing.T) {
 	p, hold := newGathering(t)
-	over := make(chan struct{})
-	hold <- over
-	var appending []*Appending
-	for range 3 * gatherMany {
-		appending = append(appending, beginAppend(t, p))
-	}
-	close(over)
-	for _, a := range appending {
-		_, err := a.Wait(t.Context())
-		require.NoError(t, err)
-	}
+	answerMany(t, p, hold)
 	require.Zero(t, owned(t, p, func() int64 { return p.outstanding.Load() }))
 
 	ctx, cancel := context.WithCancel(t.Context())

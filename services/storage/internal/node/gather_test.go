@@ -148,3 +148,39 @@ func TestTasksBesideAppends(t *testing.T) {
 	cancel()
 	busy.Wait()
 }
+
+// An owner that sleeps is woken by as many proposals as it waits for and not by
+// fewer, by a task, and by the end of its patience.
+func TestASleepingOwnerIsWoken(t *testing.T) {
+	p, _ := newGathering(t)
+	sleep := func(until int, patience time.Duration) <-chan bool {
+		woken := make(chan bool, 1)
+		p.do(task{run: func(*replica.Replica, error) { woken <- p.ownerSleep(until, patience) }}, false)
+		return woken
+	}
+	asleep := func() bool {
+		p.queue.Lock()
+		defer p.queue.Unlock()
+		return p.queue.sleeper != nil
+	}
+	woken := sleep(3, time.Minute)
+	require.Eventually(t, asleep, 10*time.Second, time.Millisecond)
+	appending := []*Appending{beginAppend(t, p), beginAppend(t, p)}
+	require.True(t, asleep(), "two are not three")
+	appending = append(appending, beginAppend(t, p))
+	require.False(t, asleep())
+	require.True(t, <-woken)
+	for i, a := range appending {
+		result, err := a.Wait(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, int64(1+i), result.BaseOffset)
+	}
+
+	woken = sleep(3, time.Minute)
+	require.Eventually(t, asleep, 10*time.Second, time.Millisecond)
+	require.NoError(t, p.await(false, func(*replica.Replica) error { return nil }))
+	require.True(t, <-woken)
+
+	require.False(t, <-sleep(3, time.Millisecond))
+	require.False(t, asleep())
+}

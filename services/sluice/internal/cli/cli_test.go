@@ -258,6 +258,7 @@ func TestUsage(t *testing.T) {
 		{"topic create a --config retention.ms=soon", "must be a whole number"},
 		{"topic list -o yaml", "must be one of table, json"},
 		{"topic list --timeout 0s", "must be positive"},
+		{"topic list --server http://127.0.0.1:9000", "expected host:port of the gRPC API"},
 		{"produce", "requires at least 1 arg(s)"},
 		{"produce a b --file f", "not both"},
 		{"produce a --key k --key-separator :", "if any flags in the group"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,6 +65,10 @@ func (f *remoteFlags) register(command *cobra.Command) {
 func (f *remoteFlags) dial() (*remote, error) {
 	if f.timeout <= 0 {
 		return nil, usagef("--timeout %v: must be positive", f.timeout)
+	}
+	if scheme, _, found := strings.Cut(f.server, "://"); found && strings.HasPrefix(scheme, "http") {
+		// gRPC would take it for the name of a host, and find that out late.
+		return nil, usagef("--server %q: expected host:port of the gRPC API, got a URL", f.server)
 	}
 	options, err := f.security.dialOptions()
 	if err != nil {

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -46,8 +47,9 @@ func TestAnswersThatNobodyTakes(t *testing.T) {
 	s := withLargeRecord(t, 2)
 	const path = "/topics/t/consume?partition=0&offset=0&max_bytes=8388608"
 	one, two := s.deaf(t, path), s.deaf(t, path)
-	var busy answer
-	require.Eventually(t, func() bool { busy = s.do(t, "GET", path, ""); return busy.status != 200 }, eventually, tick)
+	// A read takes its room before it asks storage. Nobody is in their way until they have it.
+	require.Eventually(t, func() bool { return len(s.Storage["a"].Fetches()) == 2 }, eventually, tick)
+	busy := s.do(t, "GET", path, "")
 	require.Equal(t, answerOf(503, `{"error":"too many bytes of answers are under way"}`), bare(busy))
 	require.Equal(t, "1", busy.header.Get("Retry-After"))
 	// What is small finds room.
@@ -60,7 +62,7 @@ func TestAnswersThatNobodyTakes(t *testing.T) {
 
 // Surveys, whose size nobody knows before, are put together a few at a time.
 func TestSurveysTakeTurns(t *testing.T) {
-	s := start(t)
+	s := start(t, func(c *gateway.Config) { c.LeaderWait = eventually })
 	s.steps(t, create("t", "1"))
 	s.SetDown("a", true)
 	const turns = 8
@@ -83,13 +85,16 @@ func TestSurveysTakeTurns(t *testing.T) {
 // Who waits for records takes no room while waiting, however much may come.
 func TestWaitingTakesNoRoom(t *testing.T) {
 	s := withLargeRecord(t, 1)
-	s.steps(t, step{"POST", "/groups/g/commit", `{"topic":"t","partition":1,"offset":0}`, 204, ""})
 	const waiting = 5
+	s.steps(t, create("u", strconv.Itoa(2*waiting)))
+	// Each waits at a partition of its own, so that they need not share the room later.
 	var answers []<-chan answer
-	for range waiting {
+	for i := range waiting {
+		commit := fmt.Sprintf(`{"topic":"u","partition":%d,"offset":0}`, 2*i+1)
+		s.steps(t, step{"POST", "/groups/g/commit", commit, 204, ""})
 		answers = append(answers,
-			s.later(s.request(t, "GET", "/topics/t/consume?partition=1&offset=0&max_bytes=8388608&max_wait_ms=30000", "")),
-			s.later(s.request(t, "GET", "/groups/g/consume?topic=t&partition=1&max_bytes=8388608&max_wait_ms=30000", "")))
+			s.later(s.request(t, "GET", fmt.Sprintf("/topics/u/consume?partition=%d&offset=0&max_bytes=8388608&max_wait_ms=30000", 2*i), "")),
+			s.later(s.request(t, "GET", fmt.Sprintf("/groups/g/consume?topic=u&partition=%d&max_bytes=8388608&max_wait_ms=30000", 2*i+1), "")))
 	}
 	require.Eventually(t, func() bool {
 		n := 0
@@ -104,9 +109,10 @@ func TestWaitingTakesNoRoom(t *testing.T) {
 	}, eventually, tick)
 	require.Equal(t, 200, s.do(t, "GET", "/topics/t/consume?partition=0&offset=0&max_bytes=8388608", "").status)
 
-	s.steps(t, produce(`{"records":[{"value":"x","partition":1}]}`, 200, `{"results":[{"partition":1,"offset":0}]}`))
-	for _, got := range answers {
-		require.Equal(t, answerOf(200, page(1, 1, record(1, 0, "null", "x"))), bare(<-got))
+	for i, got := range answers {
+		s.steps(t, step{"POST", "/topics/u/produce", fmt.Sprintf(`{"records":[{"value":"x","partition":%d}]}`, i), 200,
+			fmt.Sprintf(`{"results":[{"partition":%d,"offset":0}]}`, i)})
+		require.Equal(t, answerOf(200, page(1, 1, record(i, 0, "null", "x"))), bare(<-got))
 	}
 }
 

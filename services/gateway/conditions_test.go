@@ -16,7 +16,7 @@ import (
 // What is the matter with a partition stands beside its numbers, and the others are
 // shown as ever; so do the admin routes and the metrics.
 func TestConditionsOfPartitions(t *testing.T) {
-	s := startOn(t, clustertest.New(t, "a"), impatient)
+	s := startOn(t, clustertest.New(t, "a"))
 	s.steps(t, create("t", "3"), produce(`{"records":[{"value":"x","partition":0},{"value":"x","partition":1},{"value":"x","partition":2}]}`, 200,
 		`{"results":[{"partition":0,"offset":0},{"partition":1,"offset":0},{"partition":2,"offset":0}]}`))
 	sound := func(id string) string {
@@ -76,11 +76,12 @@ func TestConditionsOfPartitions(t *testing.T) {
 
 // A node that cannot be reached hides no partition of another's.
 func TestUnreachablePartitionsAreShown(t *testing.T) {
-	s := start(t, impatient)
+	s := start(t)
 	s.steps(t, create("t", "2"), produce(`{"records":[{"value":"x","partition":0},{"value":"x","partition":1}]}`, 200,
 		`{"results":[{"partition":0,"offset":0},{"partition":1,"offset":0}]}`))
+	hasty := s.hasty(t)
 	s.SetDown("a", true)
-	got := s.do(t, "GET", "/topics/t", "")
+	got := hasty.do(t, "GET", "/topics/t", "")
 	require.Equal(t, 200, got.status)
 	require.Contains(t, got.body, `"partitions":[{"id":0,"start_offset":0,"end_offset":0,"segment_count":0,"size_bytes":0,"leader":"","leader_epoch":-1,`+
 		`"state":"unreachable","error":"node a does not answer"},`+

@@ -47,12 +47,20 @@ func defaults(tb testing.TB) gateway.Config {
 	return cfg
 }
 
-// impatient is for tests in which a leader does not come.
+// impatient is for what does not come. On a busy machine whatever comes may be too late
+// for it: a leader, or the picture after a change.
 func impatient(c *gateway.Config) { c.LeaderWait = 200 * time.Millisecond }
 
 func start(tb testing.TB, settings ...setting) *server {
 	tb.Helper()
 	return startOn(tb, clustertest.New(tb, "a", "b"), settings...)
+}
+
+// hasty starts an impatient gateway beside this one, which knows the topics that there
+// are by now.
+func (s *server) hasty(tb testing.TB) *server {
+	tb.Helper()
+	return startOn(tb, s.Cluster, impatient)
 }
 
 func startOn(tb testing.TB, cluster *clustertest.Cluster, settings ...setting) *server {
@@ -86,7 +94,7 @@ func startOn(tb testing.TB, cluster *clustertest.Cluster, settings ...setting) *
 		})
 	}
 	tb.Cleanup(func() { s.stop(tb) })
-	require.Eventually(tb, func() bool { return s.service.Ready() == nil }, 5*time.Second, time.Millisecond)
+	require.Eventually(tb, func() bool { return s.service.Ready() == nil }, eventually, tick)
 	return s
 }
 

@@ -159,10 +159,10 @@ func TestResetOffsets(t *testing.T) {
 
 // A reset that has not reached every shard does not say that it has.
 func TestAResetThatIsNotWhole(t *testing.T) {
-	s := start(t, impatient)
+	s := start(t)
 	s.Coordinator.Groups.BlindResets(1 << 30)
-	s.steps(t,
-		create("t", "2"),
+	s.steps(t, create("t", "2"))
+	s.hasty(t).steps(t,
 		step{"POST", "/admin/reset-offsets", `{"topic":"t"}`, 503, `{"error":"not all groups could be reset, try again"}`},
 	)
 }

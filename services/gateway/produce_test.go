@@ -193,10 +193,10 @@ func TestProduceRetriesOnlyWhatWasNotWritten(t *testing.T) {
 		require.Len(t, s.Storage["b"].Appends(), 1, "what was written is not sent again")
 	})
 	t.Run("no leader", func(t *testing.T) {
-		s := start(t, impatient)
+		s := start(t)
 		s.steps(t, create("t", "2"))
 		s.SetDown("a", true)
-		s.steps(t,
+		s.hasty(t).steps(t,
 			produce(`{"records":[{"value":"x","partition":0}]}`, 503, `{"error":"partition 0 of topic \"t\" has no leader just now, try again"}`),
 			produce(body, 503, `{"error":"partition 0 of topic \"t\" has no leader just now, try again (the records for 1 of 2 partitions were written)"}`),
 		)

@@ -89,7 +89,7 @@ func TestBadSequencedProduce(t *testing.T) {
 }
 
 func TestGuardsThatDoNotHoldAreRenewed(t *testing.T) {
-	s := start(t, impatient)
+	s := start(t)
 	s.steps(t, create("t", "2"))
 	stale := refusal(storagev1.ErrorCode_ERROR_CODE_STALE_GUARD, "")
 	s.Storage["a"].Refuse(0, stale, stale)
@@ -113,7 +113,7 @@ func TestGuardsThatDoNotHoldAreRenewed(t *testing.T) {
 	s.steps(t, produce(other, 200, `{"results":[{"partition":0,"offset":2}]}`))
 	s.SetDown("a", true)
 	s.SetDown("b", true)
-	s.steps(t, produce(other, 503, `{"error":"partition 0 of topic \"t\" has no leader just now, try again"}`))
+	s.hasty(t).steps(t, produce(other, 503, `{"error":"partition 0 of topic \"t\" has no leader just now, try again"}`))
 	require.Len(t, s.Storage["b"].Appends(), 2)
 }
 

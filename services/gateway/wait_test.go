@@ -3,7 +3,7 @@ package gateway_test
 import "time"
 
 const (
-	eventually = 5 * time.Second
+	eventually = time.Minute
 	tick       = time.Millisecond
 )
 

@@ -64,7 +64,7 @@ func TestHTTPSpansHoldTogetherAndHealthChecksMakeNone(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, response.Body.Close())
 	}
-	require.Eventually(t, func() bool { return len(recorder.Ended()) == 3 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(recorder.Ended()) == 3 }, time.Minute, time.Millisecond)
 	names := map[string]int{}
 	traces := map[trace.TraceID]int{}
 	for _, span := range recorder.Ended() {

@@ -55,7 +55,7 @@ func TestTraceHoldsTogether(t *testing.T) {
 				require.Error(t, err)
 				require.NotEqual(t, io.EOF, err)
 				outer.End()
-				require.Eventually(t, func() bool { return len(recorder.Ended()) == 4 }, 10*time.Second, time.Millisecond)
+				require.Eventually(t, func() bool { return len(recorder.Ended()) == 4 }, time.Minute, time.Millisecond)
 
 				below := map[string]sdktrace.ReadOnlySpan{} // by the id of the span above
 				for _, span := range recorder.Ended() {

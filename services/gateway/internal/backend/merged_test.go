@@ -31,6 +31,9 @@ func newSequencer(t *testing.T) *sequencer {
 		backend.Limits{RecordBytes: 1000, ProduceRecords: 1000, FetchRecords: 1000, FetchBytes: 1 << 20, Patience: 50 * time.Millisecond, Timeout: 10 * time.Second},
 		backend.Deps{Logger: slog.New(slog.DiscardHandler), Dialer: cluster, Finder: cluster, Now: time.Now},
 	)
+	// Before anybody watches, so that the first picture has it: patience is short here.
+	_, err := cluster.Coordinator.CreateTopic(t.Context(), &coordinatorv1.CreateTopicRequest{Name: "t", Partitions: 2})
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- b.Run(ctx) }()
@@ -38,8 +41,6 @@ func newSequencer(t *testing.T) *sequencer {
 		cancel()
 		require.NoError(t, <-ended)
 	})
-	_, err := cluster.Coordinator.CreateTopic(ctx, &coordinatorv1.CreateTopicRequest{Name: "t", Partitions: 2})
-	require.NoError(t, err)
 	<-b.Complete()
 	return &sequencer{t, cluster.Storage["a"], b}
 }

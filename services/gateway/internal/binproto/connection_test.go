@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	registryv1 "github.com/sluiceio/sluice/gen/go/sluice/registry/v1"
@@ -244,8 +245,11 @@ func TestIdleTimeout(t *testing.T) {
 
 	// A connection with a request under way is not idle.
 	open := g.close(t, "t")
-	c := d.join(t, "", 0)
-	c.ask(produce, records("t", val("x")))
+	// Its request comes with the handshake, or it might be idle before.
+	c := d.dial(t)
+	c.last = 1
+	c.send(append(hello("ES01", 0, ""), frame{c.last, produce, records("t", val("x"))}.bytes(false)...))
+	require.Equal(t, reply(0, 0, ""), c.read(13))
 	d.join(t, "", 0).over()
 	d.join(t, "", 0).over()
 	c.alive()
@@ -284,7 +288,8 @@ func TestConnectionsPerAddress(t *testing.T) {
 // A client that does not read answers is disconnected, and nobody else waits for
 // it.
 func TestSlowReader(t *testing.T) {
-	d := start(t, &fake{}, func(c *binproto.Config, _ *binproto.Deps) { c.WriteTimeout = time.Second })
+	s := series{t, prometheus.NewRegistry()}
+	d := start(t, &fake{}, observed(s), func(c *binproto.Config, _ *binproto.Deps) { c.WriteTimeout = time.Second })
 	other := d.join(t, "", 0)
 	for range 8 {
 		require.Equal(t, byte(0x81), other.call(produce, records("t", val(strings.Repeat("x", 1000_000)))).op)
@@ -300,8 +305,10 @@ func TestSlowReader(t *testing.T) {
 		other.alive()
 		return strings.Contains(d.log.String(), "a client takes no answers")
 	}, eventually, tick)
-	// All that it had asked for is given back.
-	require.Equal(t, byte(0x82), other.call(consume, reading("t", 0)).op)
+	// All that it had asked for is given back. What others ask is small: they too have but
+	// a second.
+	s.comesTo(0, "budget_bytes{budget=answers}")
+	require.Equal(t, byte(0x82), other.call(consume, reading("empty", 0)).op)
 }
 
 func TestStop(t *testing.T) {

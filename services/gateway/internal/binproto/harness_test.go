@@ -26,7 +26,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	eventually = 10 * time.Second
+	eventually = time.Minute
 	tick       = time.Millisecond
 )
 
@@ -133,6 +133,7 @@ type door struct {
 func start(tb testing.TB, backend *fake, settings ...func(*binproto.Config, *binproto.Deps)) *door {
 	tb.Helper()
 	d := &door{fake: backend, log: &logBuffer{}}
+	// Patient, so that a test says what it is about.
 	cfg := binproto.Config{
 		MaxPayloadBytes:  1 << 20,
 		MaxRecords:       1000,
@@ -141,13 +142,13 @@ func start(tb testing.TB, backend *fake, settings ...func(*binproto.Config, *bin
 		BudgetBytes:      64 << 20,
 		ConnectionBytes:  32 << 20,
 		IdleTimeout:      time.Minute,
-		WriteTimeout:     10 * time.Second,
+		WriteTimeout:     time.Minute,
 		FrameTimeout:     time.Minute,
-		StallTimeout:     10 * time.Second,
-		StallGrace:       10 * time.Second,
-		HandshakeTimeout: 10 * time.Second,
-		BudgetTimeout:    5 * time.Second,
-		Grace:            5 * time.Second,
+		StallTimeout:     time.Minute,
+		StallGrace:       time.Minute,
+		HandshakeTimeout: time.Minute,
+		BudgetTimeout:    time.Minute,
+		Grace:            time.Minute,
 	}
 	deps := binproto.Deps{
 		Logger:   slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug})),

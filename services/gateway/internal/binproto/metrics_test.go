@@ -128,15 +128,17 @@ func TestSeriesOfConnections(t *testing.T) {
 	f := &fake{}
 	keys := map[string]*registryv1.Principal{"writer": grant(registryv1.Action_ACTION_WRITE, "t"), "other": {Id: "other"}}
 	f.require(keys)
-	d := start(t, f, observed(s), func(c *binproto.Config, _ *binproto.Deps) {
-		c.StallTimeout = 300 * time.Millisecond
-		c.WriteTimeout = 300 * time.Millisecond
-	})
+	d := start(t, f, observed(s))
+	// One that has less patience, for those who stop.
+	hasty := func(set func(*binproto.Config)) (series, *door) {
+		s := series{t, prometheus.NewRegistry()}
+		return s, start(t, f, observed(s), func(c *binproto.Config, _ *binproto.Deps) { set(c) })
+	}
 	refused := func(reason string) {
 		t.Helper()
 		s.comesTo(1, fmt.Sprintf("connections_refused_total{reason=%s}", reason))
 	}
-	closed := func(reason string) {
+	closed := func(s series, reason string) {
 		t.Helper()
 		s.comesTo(1, fmt.Sprintf("connections_closed_total{reason=%s}", reason))
 	}
@@ -157,23 +159,27 @@ func TestSeriesOfConnections(t *testing.T) {
 	s.comesTo(0, "connections")
 
 	require.NoError(t, d.join(t, "writer", 0).conn.Close())
-	closed("client")
-	d.join(t, "writer", 0).send([]byte{0})
-	closed("slow_sender")
-	d.join(t, "writer", 0).send([]byte(u32(3)))
-	closed("malformed")
+	closed(s, "client")
+	impatient, strict := hasty(func(c *binproto.Config) { c.StallTimeout = 50 * time.Millisecond })
+	strict.join(t, "writer", 0).send([]byte{0})
+	closed(impatient, "slow_sender")
+	malformed := d.join(t, "writer", 0)
+	malformed.send([]byte(u32(3)))
+	closed(s, "malformed")
+	require.NoError(t, malformed.conn.Close())
 	for range 8 {
 		c := d.join(t, "writer", 0)
 		require.Equal(t, byte(0x81), c.call(produce, records("t", val(strings.Repeat("x", 1000_000)))).op)
 		require.NoError(t, c.conn.Close())
 		s.comesTo(0, "connections")
 	}
-	slow := d.join(t, "writer", 0)
+	impatient, strict = hasty(func(c *binproto.Config) { c.WriteTimeout = 100 * time.Millisecond })
+	slow := strict.join(t, "writer", 0)
 	require.NoError(t, slow.conn.(*net.TCPConn).SetReadBuffer(4<<10))
 	slow.ask(consume, reading("t", 0))
-	closed("slow_reader")
+	closed(impatient, "slow_reader")
 	require.NoError(t, slow.conn.Close())
-	s.comesTo(0, "connections")
+	impatient.comesTo(0, "connections")
 
 	first, second := d.join(t, "writer", 0), d.join(t, "other", 0)
 	s.comesTo(2, "connections")
@@ -181,11 +187,11 @@ func TestSeriesOfConnections(t *testing.T) {
 	second.ask(ping, "")
 	second.next()
 	second.ask(consume, reading("t", 0))
-	closed("unauthenticated")
+	closed(s, "unauthenticated")
 	require.NoError(t, second.conn.Close())
 	first.alive()
 	go d.stop()
-	closed("stop")
+	closed(s, "stop")
 	require.NoError(t, first.conn.Close())
 }
 

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/semaphore"
 
@@ -246,19 +246,19 @@ func TestClaimsTakeNoMemory(t *testing.T) {
 // Requests that take all the memory there is are refused after a while, and the
 // connection goes on.
 func TestBudget(t *testing.T) {
-	d := start(t, &fake{}, func(c *binproto.Config, deps *binproto.Deps) {
+	s := series{t, prometheus.NewRegistry()}
+	d := start(t, &fake{}, observed(s), func(c *binproto.Config, deps *binproto.Deps) {
 		deps.Requests = semaphore.NewWeighted(600 << 10)
 		c.BudgetTimeout = 50 * time.Millisecond
 	})
 	held := d.join(t, "", 0)
-	// It has come so far that it holds 512 KiB.
 	held.send(frame{1, produce, records("t", val(strings.Repeat("x", 1<<19)))}.bytes(false)[:400<<10])
+	// Before it has come so far another could keep it waiting.
+	s.comesTo(512<<10, "budget_bytes{budget=requests}")
 	c := d.join(t, "", 0)
 	large := records("t", val(strings.Repeat("y", 200<<10)))
-	require.Eventually(t, func() bool {
-		got := c.call(produce, large)
-		return got.op == 0xff && got.payload == "too many bytes of requests are under way (retry after 1s)"
-	}, eventually, tick)
+	got := c.call(produce, large)
+	require.Equal(t, frame{got.id, 0xff, "too many bytes of requests are under way (retry after 1s)"}, got)
 	require.Equal(t, byte(0x81), c.call(produce, records("t", val("small"))).op)
 	held.conn.Close()
 	require.Eventually(t, func() bool { return c.call(produce, large).op == 0x81 }, eventually, tick)
@@ -298,7 +298,8 @@ func TestAnswerLargerThanTheBudget(t *testing.T) {
 // need the memory that he holds.
 func TestStalledClientsMakeRoom(t *testing.T) {
 	t.Run("for requests", func(t *testing.T) {
-		d := start(t, &fake{}, func(c *binproto.Config, deps *binproto.Deps) {
+		s := series{t, prometheus.NewRegistry()}
+		d := start(t, &fake{}, observed(s), func(c *binproto.Config, deps *binproto.Deps) {
 			deps.Requests = semaphore.NewWeighted(600 << 10)
 			c.StallGrace = 10 * time.Millisecond
 			c.BudgetTimeout = eventually
@@ -307,22 +308,21 @@ func TestStalledClientsMakeRoom(t *testing.T) {
 		for range 3 {
 			held := d.join(t, "", 0)
 			held.send(frame{1, produce, records("t", val(strings.Repeat("x", 1<<19)))}.bytes(false)[:400<<10])
-			// It has to go once it has come so far that it holds memory.
-			require.Eventually(t, func() bool {
-				require.Equal(t, byte(0x81), c.call(produce, records("t", val(strings.Repeat("y", 200<<10)))).op)
-				require.NoError(t, held.conn.SetReadDeadline(time.Now().Add(tick)))
-				_, err := held.conn.Read(make([]byte, 1))
-				return !errors.Is(err, os.ErrDeadlineExceeded)
-			}, eventually, tick)
+			// It has to go once it has come so far that it holds memory. Until then it could be
+			// the other who has stopped, on a machine that is slow enough.
+			s.comesTo(512<<10, "budget_bytes{budget=requests}")
+			require.Equal(t, byte(0x81), c.call(produce, records("t", val(strings.Repeat("y", 200<<10)))).op)
+			held.over()
+			s.comesTo(0, "budget_bytes{budget=requests}")
 		}
 		idle.alive()
 	})
 	t.Run("for answers", func(t *testing.T) {
-		d := start(t, &fake{}, func(c *binproto.Config, deps *binproto.Deps) {
+		s := series{t, prometheus.NewRegistry()}
+		d := start(t, &fake{}, observed(s), func(c *binproto.Config, deps *binproto.Deps) {
 			deps.Answers = semaphore.NewWeighted(20 << 20)
 			c.StallGrace = 10 * time.Millisecond
 			c.BudgetTimeout = eventually
-			c.WriteTimeout = time.Minute
 		})
 		c := d.join(t, "", 0)
 		for range 8 {
@@ -334,11 +334,11 @@ func TestStalledClientsMakeRoom(t *testing.T) {
 		for range 3 {
 			slow.ask(consume, most)
 		}
-		require.Eventually(t, func() bool {
-			got := c.call(consume, most)
-			require.Equal(t, byte(0x82), got.op, got.payload)
-			return strings.Contains(d.log.String(), "a client that had stopped was cut off")
-		}, eventually, tick)
+		// Whoever reads before slow has its answer could be the one who has stopped.
+		require.Eventually(t, func() bool { return s.all()["budget_bytes{budget=answers}"] > 0 }, eventually, tick)
+		got := c.call(consume, most)
+		require.Equal(t, byte(0x82), got.op, got.payload)
+		require.Contains(t, d.log.String(), "a client that had stopped was cut off")
 	})
 }
 

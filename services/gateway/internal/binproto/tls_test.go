@@ -53,11 +53,9 @@ func (d *door) dialTLS(t *testing.T, config *tls.Config, features uint32) *clien
 func TestTLS(t *testing.T) {
 	config, trusting := identity(t)
 	s := series{t, prometheus.NewRegistry()}
-	d := start(t, &fake{}, observed(s), func(c *binproto.Config, deps *binproto.Deps) {
-		deps.TLS = config
-		c.HandshakeTimeout = time.Second
-		c.WriteTimeout = time.Second
-	})
+	f := &fake{}
+	secure := func(_ *binproto.Config, deps *binproto.Deps) { deps.TLS = config }
+	d := start(t, f, observed(s), secure)
 	value := strings.Repeat("x", 1000_000)
 	c := d.dialTLS(t, trusting, 1)
 	for range 8 {
@@ -73,14 +71,16 @@ func TestTLS(t *testing.T) {
 		s.comesTo(1, "connections_refused_total{reason=broken_handshake}")
 	})
 	t.Run("a handshake that never ends", func(t *testing.T) {
-		half := d.dial(t)
+		half := start(t, f, secure, func(c *binproto.Config, _ *binproto.Deps) { c.HandshakeTimeout = 50 * time.Millisecond }).dial(t)
 		half.send([]byte("\x16\x03\x01\x02\x00\x01\x00"))
 		half.over()
 	})
 	t.Run("a slow reader", func(t *testing.T) {
+		s := series{t, prometheus.NewRegistry()}
+		d := start(t, f, observed(s), secure, func(c *binproto.Config, _ *binproto.Deps) { c.WriteTimeout = 100 * time.Millisecond })
 		slow := d.dialTLS(t, trusting, 0)
-		slow.ask(consume, reading("t", 0))
-		slow.ask(consume, reading("t", 0))
+		// At once: it may be cut off as soon as it has asked for something.
+		slow.send(append(frame{1, consume, reading("t", 0)}.bytes(false), frame{2, consume, reading("t", 0)}.bytes(false)...))
 		s.comesTo(1, "connections_closed_total{reason=slow_reader}")
 	})
 	c.alive()

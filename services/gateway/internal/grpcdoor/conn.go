@@ -47,6 +47,7 @@ type conn struct {
 	// Set when the client has said that it speaks HTTP/2.
 	greeted atomic.Bool
 	closed  chan struct{}
+	closing sync.Once
 
 	mu struct {
 		sync.Mutex
@@ -196,14 +197,16 @@ func (c *conn) Write(p []byte) (int, error) {
 }
 
 // Close closes the connection and gives back what its calls hold, but for handlers
-// that still run.
+// that still run. That is done when it returns, whoever has called it first: grpc-go
+// closes a connection from several goroutines, and its stop waits for one of them.
 func (c *conn) Close() error {
 	err := c.Conn.Close()
+	c.closing.Do(c.giveBack)
+	return err
+}
+
+func (c *conn) giveBack() {
 	c.mu.Lock()
-	if c.mu.closed {
-		c.mu.Unlock()
-		return err
-	}
 	c.mu.closed = true
 	close(c.closed)
 	calls, answers := c.mu.calls, c.mu.answers
@@ -217,7 +220,6 @@ func (c *conn) Close() error {
 	for a := range answers {
 		a.release()
 	}
-	return err
 }
 
 // call returns the call of a stream, or nil.

@@ -1,6 +1,7 @@
 package grpcdoor_test
 
 import (
+	"bufio"
 	"bytes"
 	"net"
 	"testing"
@@ -18,6 +19,8 @@ import (
 // A mute is a client that lets the server send all it wants, and reads none of it.
 type mute struct {
 	net.Conn
+	// What is written leaves at flush.
+	out    *bufio.Writer
 	framer *http2.Framer
 	fields bytes.Buffer
 	packer *hpack.Encoder
@@ -28,13 +31,20 @@ func (s *server) mute(tb testing.TB) *mute {
 	conn, err := net.Dial("tcp", s.address)
 	require.NoError(tb, err)
 	tb.Cleanup(func() { _ = conn.Close() })
-	m := &mute{Conn: conn, framer: http2.NewFramer(conn, conn)}
+	m := &mute{Conn: conn, out: bufio.NewWriterSize(conn, 64<<10)}
+	m.framer = http2.NewFramer(m.out, conn)
 	m.packer = hpack.NewEncoder(&m.fields)
-	_, err = conn.Write([]byte(http2.ClientPreface))
+	_, err = m.out.WriteString(http2.ClientPreface)
 	require.NoError(tb, err)
 	require.NoError(tb, m.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30}))
 	require.NoError(tb, m.framer.WriteWindowUpdate(0, 1<<30))
 	return m
+}
+
+// flush sends what was written.
+func (m *mute) flush(tb testing.TB) {
+	tb.Helper()
+	require.NoError(tb, m.out.Flush())
 }
 
 // call begins a call.
@@ -50,7 +60,8 @@ func (m *mute) call(tb testing.TB, stream uint32, method string) {
 	require.NoError(tb, m.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: m.fields.Bytes(), EndHeaders: true}))
 }
 
-// consume begins calls whose answers have 6 MiB each.
+// consume begins calls whose answers have 6 MiB each. They come at once: the server may
+// close the connection as soon as it has some of them.
 func (m *mute) consume(tb testing.TB, streams ...uint32) {
 	tb.Helper()
 	request := messageOf(tb, &logv1.ConsumeRequest{Topic: "t", MaxBytes: proto.Int32(4 * mib)})
@@ -58,6 +69,7 @@ func (m *mute) consume(tb testing.TB, streams ...uint32) {
 		m.call(tb, stream, consumeMethod)
 		require.NoError(tb, m.framer.WriteData(stream, true, request))
 	}
+	m.flush(tb)
 }
 
 // Of who takes back his calls without taking their answers nothing is left with his
@@ -70,6 +82,7 @@ func TestAnswersOfResetCalls(t *testing.T) {
 	require.Eventually(t, func() bool { return s.held(t, "answers") > 12*mib && s.log.consumed.Load() == 2 }, eventually, tick)
 	require.NoError(t, m.framer.WriteRSTStream(1, http2.ErrCodeCancel))
 	require.NoError(t, m.framer.WriteRSTStream(3, http2.ErrCodeCancel))
+	m.flush(t)
 	require.Eventually(t, func() bool { return s.value(t, "sluice_grpc_calls") == 0 }, eventually, tick)
 	require.NoError(t, m.Close())
 	s.idle(t)
@@ -120,6 +133,7 @@ func TestTinyFrames(t *testing.T) {
 	for _, b := range append(head(mib), make([]byte, 10_000)...) {
 		require.NoError(t, m.framer.WriteData(1, false, []byte{b}))
 	}
+	m.flush(t)
 	require.Eventually(t, func() bool { return s.held(t, "requests") > 10_000*128 }, eventually, tick)
 	_, err := logv1.NewLogServiceClient(s.client(t)).Produce(keyed(t.Context()), produceOf(mib))
 	require.NoError(t, err)

@@ -193,7 +193,7 @@ func TestAPanicIsTheEndOfAStream(t *testing.T) {
 		}
 		return &stream{ctx: ctx, changes: changes}, nil
 	}, slog.New(slog.DiscardHandler))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()

@@ -39,7 +39,7 @@ func Start(t testing.TB) *clientv3.Client {
 	require.NoError(t, err)
 	select {
 	case <-server.Server.ReadyNotify():
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		server.Close()
 		t.Fatal("etcd does not get ready")
 	}

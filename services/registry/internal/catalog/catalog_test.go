@@ -38,7 +38,7 @@ func open(t *testing.T, etcd *clientv3.Client) (c *catalog.Catalog, stop func())
 	t.Cleanup(stop)
 	select {
 	case <-c.Known():
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the catalog does not come to know its rows")
 	}
 	return c, stop

@@ -39,7 +39,7 @@ func (m *member) ask(ctx context.Context, method, path, body string) (memberAnsw
 		return got, err
 	}
 	if answer.Status != 200 {
-		return got, fmt.Errorf("%s %s: status %d: %s", method, path, answer.Status, answer.Body)
+		return got, fmt.Errorf("%s %s: %w", method, path, &httpapi.Error{Status: answer.Status, Message: string(answer.Body)})
 	}
 	return got, json.Unmarshal(answer.Body, &got)
 }

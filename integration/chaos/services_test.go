@@ -3,16 +3,20 @@ package chaos
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"github.com/sluiceio/sluice/integration/cluster"
 	"github.com/sluiceio/sluice/integration/httpapi"
@@ -52,11 +56,33 @@ func newServicesSiege(t *testing.T) *servicesSiege {
 		s.sequenced = append(s.sequenced, newSequencedWriter(httpWriters+grpcWriters+i, s.api(i), topic, s.ledger, s.random.Uint64()))
 	}
 	for i := range 3 {
-		m := &member{api: s.api(i), group: "members", topic: topic}
-		require.NoError(t, m.join(t.Context()))
+		m := &member{api: s.api(i), group: "members", topic: topic, id: fmt.Sprint("member-", i)}
+		require.NoError(t, patiently(t.Context(), func() error { return m.join(t.Context()) }))
 		s.members = append(s.members, m)
 	}
 	return s
+}
+
+// patiently repeats what is told to try again. Coordinators that come share out the
+// shards anew, which on a busy machine takes longer than --leader-wait.
+func patiently(ctx context.Context, do func() error) error {
+	for {
+		err := do()
+		if ctx.Err() != nil || !triesAgain(err) {
+			return err
+		}
+		wait(tryAgainAfter)
+	}
+}
+
+const tryAgainAfter = 10 * time.Millisecond
+
+// triesAgain says that an answer told its caller to try again, and that nothing was
+// done.
+func triesAgain(err error) bool {
+	var answer *httpapi.Error
+	unavailable := errors.As(err, &answer) && answer.Status == http.StatusServiceUnavailable || status.Code(err) == codes.Unavailable
+	return unavailable && !strings.Contains(err.Error(), "may or may not")
 }
 
 // api is that of one gateway or the other.
@@ -72,15 +98,22 @@ func (s *servicesSiege) assault(t *testing.T) []*cluster.Service {
 	killed := make(chan struct{})
 	run := func(name string, client interface{ run(context.Context) error }) {
 		clients.Go(func() {
-			err := client.run(ctx)
-			var back errBack
-			select {
-			case <-killed:
-				if errors.As(err, &back) {
-					t.Errorf("%s: %v", name, err)
+			for {
+				err := client.run(ctx)
+				var back errBack
+				select {
+				case <-killed:
+					if errors.As(err, &back) {
+						t.Errorf("%s: %v", name, err)
+					}
+					return
+				default:
 				}
-			default:
-				t.Errorf("%s ended before the kill: %v", name, err)
+				if !triesAgain(err) {
+					t.Errorf("%s ended before the kill: %v", name, err)
+					return
+				}
+				wait(tryAgainAfter)
 			}
 		})
 	}
@@ -139,16 +172,23 @@ func (s *servicesSiege) review(t *testing.T, everything bool) {
 		if everything {
 			from = 0
 		}
-		records, err := s.api(partition+s.random.IntN(2)).ReadFrom(ctx, topic, partition, from)
-		require.NoError(t, err)
+		api := s.api(partition + s.random.IntN(2))
+		var records []httpapi.Consumed
+		require.NoError(t, patiently(ctx, func() (err error) {
+			records, err = api.ReadFrom(ctx, topic, partition, from)
+			return err
+		}))
 		require.NoError(t, s.ledger.Check(partition, from, records))
-		require.NoError(t, s.committers[partition].check(ctx))
+		require.NoError(t, patiently(ctx, func() error { return s.committers[partition].check(ctx) }))
 	}
 	var shared []int
 	generations := map[int64]bool{}
 	for _, m := range s.members {
-		share, err := m.share(ctx)
-		require.NoError(t, err)
+		var share []int
+		require.NoError(t, patiently(ctx, func() (err error) {
+			share, err = m.share(ctx)
+			return err
+		}))
 		shared = append(shared, share...)
 		generations[m.generation] = true
 	}
@@ -191,7 +231,7 @@ func TestKillServices(t *testing.T) {
 		s.review(t, p.round%fullCheck == 0)
 	}
 	for _, w := range s.sequenced {
-		require.NoError(t, w.finish(t.Context()))
+		require.NoError(t, patiently(t.Context(), func() error { return w.finish(t.Context()) }))
 	}
 	require.NoError(t, s.services.Stop())
 	cluster.Start(t, s.services)

@@ -221,7 +221,7 @@ func (r *rig) undisturbed(t *testing.T, what string, until func() bool) {
 // away, and goes on where it was when it is back.
 func TestReadersWaitForABucketThatIsAway(t *testing.T) {
 	// What is in memory needs no bucket: the server that reads has just started.
-	r := newRig(t, "--cold-read-timeout", "500ms")
+	r := newRig(t)
 	r.start(t)
 	r.produce(t, 100)
 	r.settle(t)

@@ -98,7 +98,7 @@ func TestTiered(t *testing.T) {
 			require.Eventually(t, func() bool {
 				runPass(t, api, "retention")
 				return len(filesIn(t, folder)) == 0
-			}, 20*time.Second, 20*time.Millisecond)
+			}, patience, 20*time.Millisecond)
 		})
 	}
 }

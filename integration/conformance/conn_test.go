@@ -14,7 +14,7 @@ import (
 )
 
 // patience is how long an answer may take.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // conn is a connection of the binary protocol.
 type conn struct {

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sluiceio/sluice/integration/loopback"
 )
 
 // Fault is what a proxy does to a request. The zero value is nothing.
@@ -52,9 +54,11 @@ func NewProxy(t testing.TB, to *Server) *Proxy {
 	require.NoError(t, err)
 	p := &Proxy{to: target}
 	p.Set(nil)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	// Not one of the ports that systems give to connections: while the proxy is down,
+	// whoever tries to reach it might get the very port, and meet itself.
+	p.address = loopback.FreeAddress(t)
+	listener, err := net.Listen("tcp", p.address)
 	require.NoError(t, err)
-	p.address = listener.Addr().String()
 	p.serve(listener)
 	t.Cleanup(func() { p.Down(t) })
 	return p

@@ -23,7 +23,7 @@ const Binary = "versitygw"
 
 const (
 	readyInterval = 5 * time.Millisecond
-	stopPatience  = 20 * time.Second
+	stopPatience  = time.Minute
 )
 
 // The bucket and the keys of a server.

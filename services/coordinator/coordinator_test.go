@@ -41,10 +41,15 @@ type cluster struct {
 	conns map[string]*rpc.Local
 	// lives counts the starts of processes.
 	lives int
+	// ttl is that of the processes' leases: a process that stands still for less
+	// loses nothing.
+	ttl time.Duration
 }
 
 func newCluster(t *testing.T) *cluster {
-	return &cluster{t: t, etcd: etcdtest.Start(t), storage: storagetest.NewCluster(), conns: make(map[string]*rpc.Local)}
+	return &cluster{
+		t: t, etcd: etcdtest.Start(t), storage: storagetest.NewCluster(), conns: make(map[string]*rpc.Local), ttl: 10 * time.Second,
+	}
 }
 
 // Conn is the dialer of all processes.
@@ -92,7 +97,7 @@ func (c *cluster) startWith(cfg coordinator.Config, id string, roles ...string) 
 		log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})).With("process", id)
 	}
 	local := rpc.NewLocal(rpc.Options{Logger: log, Grace: time.Second})
-	session := lease.NewSession(c.etcd, lease.Config{TTL: 2 * time.Second, Identity: coordinator.NodeKey(id), Logger: log})
+	session := lease.NewSession(c.etcd, lease.Config{TTL: c.ttl, Identity: coordinator.NodeKey(id), Logger: log})
 	c.mu.Lock()
 	c.lives++
 	key, value, err := coordinator.NodeRegistration(&persistv1.NodeRow{
@@ -105,7 +110,6 @@ func (c *cluster) startWith(cfg coordinator.Config, id string, roles ...string) 
 	p := &process{T: t, id: id, session: session}
 	ctx, cancel := context.WithCancel(t.Context())
 	lived := life.NewGroup(ctx)
-	lived.Go("session", session.Run)
 	for _, role := range roles {
 		switch role {
 		case "storage":
@@ -127,6 +131,9 @@ func (c *cluster) startWith(cfg coordinator.Config, id string, roles ...string) 
 	c.mu.Lock()
 	c.conns[id] = local
 	c.mu.Unlock()
+	// Whoever finds its row reaches it, as with a process that listens before it
+	// registers. Else the topic of the shards might be tried and taken back.
+	lived.Go("session", session.Run)
 	var once sync.Once
 	p.stop = func() {
 		once.Do(func() {
@@ -145,7 +152,8 @@ func (c *cluster) startWith(cfg coordinator.Config, id string, roles ...string) 
 
 func eventually(t *testing.T, cond func() bool) {
 	t.Helper()
-	require.Eventually(t, cond, 20*time.Second, 2*time.Millisecond)
+	// Longer than it takes until a lease ends that was not given back.
+	require.Eventually(t, cond, time.Minute, 2*time.Millisecond)
 }
 
 func (p *process) create(name string, partitions int32) *coordinatorv1.Topic {
@@ -294,14 +302,19 @@ func TestCreationWithANodeDownLeavesNothing(t *testing.T) {
 func TestPlacementThatComesLateLeavesNothing(t *testing.T) {
 	c := newCluster(t)
 	cfg := config()
-	cfg.NodeTimeout = 200 * time.Millisecond
+	// What is not held keeps to it on a busy machine, too.
+	cfg.NodeTimeout = 2 * time.Second
 	p := c.startWith(cfg, "a", "coordinator")
 	s := c.start("s", "storage")
 	p.create("before", 1)
 	eventually(t, func() bool { return s.storage.Topics()[coordinator.ShardTopic] != nil })
 	s.storage.HoldNext("orders")
-	_, err := p.metadata.CreateTopic(t.Context(), &coordinatorv1.CreateTopicRequest{Name: "orders", Partitions: 2})
-	require.ErrorIs(t, err, peer.ErrNodeAway)
+	// A node that did not answer a moment ago gets nothing to place.
+	eventually(t, func() bool {
+		_, err := p.metadata.CreateTopic(t.Context(), &coordinatorv1.CreateTopicRequest{Name: "orders", Partitions: 2})
+		require.ErrorIs(t, err, peer.ErrNodeAway)
+		return !s.storage.Holds()
+	})
 	eventually(t, func() bool { return c.count("/sluice/deleting/") == 0 })
 	require.NotEmpty(t, s.storage.Removed())
 	c.storage.Deliver()
@@ -532,10 +545,9 @@ func TestRestartIsReadyAtOnce(t *testing.T) {
 		_, err := c.etcd.Put(t.Context(), string(key), value, clientv3.WithLease(dead.ID))
 		require.NoError(t, err)
 	}
-	started := time.Now()
+	// Whoever waited for the lease of its earlier life would wait for an hour.
 	again := c.start("a", "coordinator", "storage")
 	retry(t, func() error { _, err := again.fetch("g"); return err })
-	require.Less(t, time.Since(started), 3*time.Second, "it must not wait for a lease of its earlier life")
 }
 
 func TestConfigReportsAllFaults(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -80,7 +79,7 @@ func TestForgottenNode(t *testing.T) {
 	require.True(t, a.nodes()["s"].GetForgotten())
 
 	session := lease.NewSession(c.etcd, lease.Config{
-		TTL: time.Second, Identity: coordinator.NodeKey("s"), Bar: coordinator.ForgottenNodeKey("s"),
+		TTL: c.ttl, Identity: coordinator.NodeKey("s"), Bar: coordinator.ForgottenNodeKey("s"),
 	})
 	require.ErrorIs(t, session.Run(t.Context()), lease.ErrBarred)
 
@@ -129,7 +128,7 @@ func TestForgettingMeetsARegistration(t *testing.T) {
 		s.stop()
 		eventually(t, func() bool { return !a.nodes()["s"].GetLive() })
 		session := lease.NewSession(c.etcd, lease.Config{
-			TTL: 2 * time.Second, Identity: coordinator.NodeKey("s"), Bar: coordinator.ForgottenNodeKey("s"),
+			TTL: c.ttl, Identity: coordinator.NodeKey("s"), Bar: coordinator.ForgottenNodeKey("s"),
 		})
 		session.Register(coordinator.NodeKey("s"), []byte{})
 		ctx, cancel := context.WithCancel(t.Context())

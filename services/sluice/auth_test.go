@@ -199,7 +199,8 @@ func TestKeys(t *testing.T) {
 	g.must(t, 200, admin, "GET", "/topics", "")
 	g.must(t, 401, writer.Secret, "GET", "/topics", "")
 
-	// No file has a secret.
+	// No file has a secret. A node that runs makes files and removes them.
+	g.stop(t)
 	for _, secret := range []string{admin, writer.Secret} {
 		requireNowhere(t, dir, []byte(secret[4:]))
 	}
@@ -265,7 +266,10 @@ func TestRevocationHoldsOnEveryGateway(t *testing.T) {
 		}
 		waiting := make(chan answer, 1)
 		go func() {
-			got, _ := c.try(t, k.Secret, "GET", "/topics/orders/consume?partition=0&offset=1000&max_wait_ms=1500", "")
+			got, err := c.try(t, k.Secret, "GET", fmt.Sprintf("/topics/orders/consume?partition=0&offset=%d&max_wait_ms=30000", round), "")
+			if err != nil {
+				t.Errorf("consume: %v", err)
+			}
 			waiting <- got
 		}()
 		gateways[round].must(t, 204, a.admin, "DELETE", "/admin/keys/"+k.Key.ID, "")
@@ -277,6 +281,7 @@ func TestRevocationHoldsOnEveryGateway(t *testing.T) {
 		for _, g := range gateways {
 			g.must(t, 401, k.Secret, "GET", "/topics/orders", "")
 		}
+		a.must(t, 200, a.admin, "POST", "/topics/orders/produce", `{"records":[{"value":"x"}]}`)
 		require.Equal(t, 401, (<-waiting).status, "what waited for records gets none")
 	}
 }
@@ -324,7 +329,7 @@ func TestQuotaHoldsOverAllGateways(t *testing.T) {
 	a.must(t, 200, k.Secret, "POST", "/topics/orders/produce", value(1))
 	require.Eventually(t, func() bool {
 		return b.do(t, k.Secret, "GET", "/topics/orders", "").status == 200
-	}, 10*time.Second, 10*time.Millisecond)
+	}, patience, 10*time.Millisecond)
 
 	// More than a second's budget never goes.
 	got := a.do(t, k.Secret, "POST", "/topics/orders/produce", value(rate+1))
@@ -341,7 +346,8 @@ func TestQuotaHoldsOverAllGateways(t *testing.T) {
 			// Oftener than the quota allows, and not so often that nothing else runs.
 			pace := time.NewTicker(10 * time.Millisecond)
 			defer pace.Stop()
-			for time.Since(began) < 2*time.Second {
+			// A machine that is busy with other things is given more time.
+			for enough := false; time.Since(began) < 2*time.Second || !enough && time.Since(began) < patience; {
 				<-pace.C
 				got, err := g.try(t, k.Secret, "POST", "/topics/orders/produce", value(10_000))
 				mu.Lock()
@@ -357,6 +363,7 @@ func TestQuotaHoldsOverAllGateways(t *testing.T) {
 				default:
 					t.Errorf("status %d, %v: %s", got.status, err, got.body)
 				}
+				enough = refused > 0 && written >= rate
 				mu.Unlock()
 			}
 		})
@@ -366,7 +373,7 @@ func TestQuotaHoldsOverAllGateways(t *testing.T) {
 	require.Positive(t, refused)
 	// A second's worth at once, then the rate, then what the gateways hold ahead.
 	require.LessOrEqual(t, float64(written), rate*(elapsed+1)*1.1)
-	// However busy the machine is, the second's worth at the start was there.
+	// The second's worth at the start was there.
 	require.GreaterOrEqual(t, written, rate)
 
 	// Reading is charged afterwards, also on the other gateway.

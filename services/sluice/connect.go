@@ -22,7 +22,7 @@ func (n *Node) openEtcd(ctx context.Context, dir string) error {
 		n.add(stack.Part{Name: "etcd", Run: own.Run})
 		return nil
 	}
-	client, err := n.cfg.Etcd.client(n.logger)
+	client, err := n.cfg.Etcd.client(ctx, n.logger)
 	if err != nil {
 		return err
 	}

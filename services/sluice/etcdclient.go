@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,7 +12,10 @@ import (
 	"github.com/spf13/pflag"
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
+	"github.com/sluiceio/sluice/services/kit/backoff"
 	"github.com/sluiceio/sluice/services/sluice/internal/zapslog"
 )
 
@@ -60,8 +64,9 @@ func (e *Etcd) validate() error {
 	return errors.Join(faults...)
 }
 
-// client makes a client; it connects when it is used.
-func (e *Etcd) client(logger *slog.Logger) (*clientv3.Client, error) {
+// client makes a client, which connects when it is used; with a password it waits
+// until etcd has looked at that, or until ctx ends.
+func (e *Etcd) client(ctx context.Context, logger *slog.Logger) (*clientv3.Client, error) {
 	config := clientv3.Config{
 		Endpoints:            e.Endpoints,
 		DialTimeout:          etcdDialTimeout,
@@ -85,9 +90,25 @@ func (e *Etcd) client(logger *slog.Logger) (*clientv3.Client, error) {
 		}
 		config.Password = strings.TrimRight(string(password), "\r\n")
 	}
-	client, err := clientv3.New(config)
-	if err != nil {
-		return nil, fmt.Errorf("--etcd-endpoints: %w", err)
+	wait := backoff.New(backoff.Policy{Initial: 20 * time.Millisecond, Max: time.Second})
+	for {
+		client, err := clientv3.New(config)
+		if err == nil {
+			return client, nil
+		}
+		if !unanswered(err) || wait.Wait(ctx) != nil {
+			return nil, fmt.Errorf("--etcd-endpoints: %w", err)
+		}
+		logger.Warn("etcd does not answer, trying again", "err", err)
 	}
-	return client, nil
+}
+
+// unanswered says that etcd was not there, or too busy to answer.
+func unanswered(err error) bool {
+	// The errors of etcd itself have a code and are no statuses of gRPC.
+	var answered interface{ Code() codes.Code }
+	if errors.As(err, &answered) {
+		return answered.Code() == codes.Unavailable
+	}
+	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.Unavailable
 }

@@ -1,6 +1,7 @@
 package sluice_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -8,10 +9,13 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"log/slog"
 	"math/big"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +27,11 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/proto"
 
+	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
+	"github.com/sluiceio/sluice/services/coordinator"
+	"github.com/sluiceio/sluice/services/kit/obs"
 	"github.com/sluiceio/sluice/services/sluice"
 )
 
@@ -84,13 +92,13 @@ func (a *authority) nodes(name string) sluice.InternalTLS {
 func TestNodesShowEachOtherCertificates(t *testing.T) {
 	etcd := startEtcd(t)
 	trusted, stranger := newAuthority(t), newAuthority(t)
-	address := freeAddress(t)
-	secured := func(name, bind string) *running {
+	secured := func(name string) *running {
 		cfg := configure(t, t.TempDir(), etcd, sluice.AllRoles()...)
-		cfg.InternalTLS, cfg.BindInternal = trusted.nodes(name), bind
+		cfg.InternalTLS = trusted.nodes(name)
 		return startWith(t, cfg)
 	}
-	a, b := secured("a", address), secured("b", "127.0.0.1:0")
+	a, b := secured("a"), secured("b")
+	address := internalAddress(t, etcd, a)
 	orders := a.createSpreadTopic(t, b, 4)
 	written := b.produce(t, orders, 40)
 	require.Equal(t, written, a.consume(t, orders, 4))
@@ -140,6 +148,10 @@ func TestEtcdWithCertificatesAndAPassword(t *testing.T) {
 	cert, key := authorities.pair("etcd")
 	address := startEtcdWith(t, func(cfg *embed.Config) {
 		cfg.ListenClientUrls[0].Scheme, cfg.AdvertiseClientUrls[0].Scheme = "https", "https"
+		// Each watch and each renewal of a lease brings the password along. What it costs
+		// to check it with care is no part of this, and under the race detector it may be
+		// more than a lease lasts. 4 is the least that bcrypt takes.
+		cfg.BcryptCost = 4
 		cfg.ClientTLSInfo = transport.TLSInfo{CertFile: cert, KeyFile: key, TrustedCAFile: authorities.file, ClientCertAuth: true}
 	})
 	info := transport.TLSInfo{CertFile: cert, KeyFile: key, TrustedCAFile: authorities.file}
@@ -148,12 +160,7 @@ func TestEtcdWithCertificatesAndAPassword(t *testing.T) {
 	admin, err := clientv3.New(clientv3.Config{Endpoints: address, TLS: config})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, admin.Close()) })
-	_, err = admin.UserAdd(t.Context(), "root", "secret")
-	require.NoError(t, err)
-	_, err = admin.UserGrantRole(t.Context(), "root", "root")
-	require.NoError(t, err)
-	_, err = admin.AuthEnable(t.Context())
-	require.NoError(t, err)
+	enableAuth(t, admin)
 
 	cfg := configure(t, t.TempDir(), address, sluice.AllRoles()...)
 	cfg.Etcd.CA = authorities.file
@@ -166,11 +173,89 @@ func TestEtcdWithCertificatesAndAPassword(t *testing.T) {
 	require.Equal(t, written, n.consume(t, "orders", 1))
 }
 
-// freeAddress is one that nobody listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+// A node with a password waits for its etcd, as one without does.
+func TestANodeWithAPasswordWaitsForEtcd(t *testing.T) {
+	// On a socket of its own: a port might be another's while etcd is away.
+	folder, err := os.MkdirTemp("", "etcd") // t.TempDir's names are too long for a socket
 	require.NoError(t, err)
-	defer listener.Close()
-	return listener.Addr().String()
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(folder)) })
+	address := url.URL{Scheme: "unix", Path: filepath.Join(folder, "client")}
+	onSocket := func(cfg *embed.Config) {
+		cfg.Dir = filepath.Join(folder, "data")
+		cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{address}, []url.URL{address}
+		cfg.BcryptCost = 4
+	}
+	etcd := runEtcd(t, onSocket)
+	admin, err := clientv3.New(clientv3.Config{Endpoints: []string{address.String()}})
+	require.NoError(t, err)
+	enableAuth(t, admin)
+	require.NoError(t, admin.Close())
+	etcd.Close()
+
+	cfg := configure(t, t.TempDir(), []string{address.String()}, sluice.AllRoles()...)
+	cfg.Etcd.Username, cfg.Etcd.PasswordFile = "root", filepath.Join(folder, "password")
+	require.NoError(t, os.WriteFile(cfg.Etcd.PasswordFile, []byte("secret\n"), 0o600))
+	tried := make(chan struct{}, 1)
+	made := make(chan error, 1)
+	var node *sluice.Node
+	go func() {
+		var err error
+		node, err = sluice.New(t.Context(), *cfg, sluice.Deps{Logger: slog.New(notices{slog.DiscardHandler, tried}), Registry: obs.NewRegistry()})
+		made <- err
+	}()
+	<-tried
+	t.Cleanup(runEtcd(t, onSocket).Close)
+	require.NoError(t, <-made)
+	ctx, cancel := context.WithCancel(t.Context())
+	require.NoError(t, node.Run(ctx, cancel))
+
+	require.NoError(t, os.WriteFile(cfg.Etcd.PasswordFile, []byte("wrong\n"), 0o600))
+	_, err = sluice.New(t.Context(), *cfg, deps())
+	require.ErrorContains(t, err, "--etcd-endpoints")
+}
+
+// notices is a log that tells of the tries to reach etcd.
+type notices struct {
+	slog.Handler
+	tried chan struct{}
+}
+
+func (n notices) Enabled(context.Context, slog.Level) bool { return true }
+
+func (n notices) WithAttrs([]slog.Attr) slog.Handler { return n }
+
+func (n notices) Handle(_ context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "etcd does not answer") {
+		select {
+		case n.tried <- struct{}{}:
+		default:
+		}
+	}
+	return nil
+}
+
+// enableAuth has etcd ask for a password.
+func enableAuth(t *testing.T, admin *clientv3.Client) {
+	t.Helper()
+	_, err := admin.UserAdd(t.Context(), "root", "secret")
+	require.NoError(t, err)
+	_, err = admin.UserGrantRole(t.Context(), "root", "root")
+	require.NoError(t, err)
+	_, err = admin.AuthEnable(t.Context())
+	require.NoError(t, err)
+}
+
+// internalAddress is where other nodes reach a node, as its row says.
+func internalAddress(t *testing.T, etcd []string, n *running) string {
+	t.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: etcd})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, client.Close()) }()
+	got, err := client.Get(t.Context(), coordinator.NodeKey(n.node.ID()))
+	require.NoError(t, err)
+	require.Len(t, got.Kvs, 1)
+	row := &persistv1.NodeRow{}
+	require.NoError(t, proto.Unmarshal(got.Kvs[0].Value, row))
+	require.NotEmpty(t, row.GetAddress())
+	return row.GetAddress()
 }

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,6 +32,10 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what should come soon: much longer than a
+// lease lasts.
+const patience = time.Minute
 
 // The session of one process: what was acknowledged is there after a restart.
 func TestOneNode(t *testing.T) {
@@ -77,12 +82,12 @@ func TestANodeThatWasGivenUpStaysOut(t *testing.T) {
 	require.Equal(t, codes.Aborted, status.Code(err), "it is there")
 
 	b.stop(t)
-	// The elected coordinator may have gone with it.
+	// The elected coordinator may have gone with it, and on a busy machine its row stays
+	// until the lease is over.
 	require.Eventually(t, func() bool {
 		_, err = admin.ForgetNode(t.Context(), forget)
-		return status.Code(err) == codes.Aborted
-	}, 20*time.Second, 10*time.Millisecond)
-	require.ErrorContains(t, err, orders)
+		return status.Code(err) == codes.Aborted && strings.Contains(err.Error(), orders)
+	}, patience, 10*time.Millisecond)
 	forget.Force = true
 	forgotten, err := admin.ForgetNode(t.Context(), forget)
 	require.NoError(t, err)
@@ -104,7 +109,7 @@ func TestANodeThatWasGivenUpStaysOut(t *testing.T) {
 			require.Equal(t, n.GetId() == b.node.ID(), n.GetForgotten())
 		}
 		return deleting == 0
-	}, 20*time.Second, 10*time.Millisecond)
+	}, patience, 10*time.Millisecond)
 	c := start(t, t.TempDir(), etcd, sluice.AllRoles()...)
 	a.createSpreadTopic(t, c, 8)
 }
@@ -236,7 +241,7 @@ func startWith(t *testing.T, cfg *sluice.Config) *running {
 	case <-ready:
 	case err := <-n.ended:
 		require.NoError(t, err)
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		require.FailNow(t, "the node does not get ready")
 	}
 	if address := node.Doors()["grpc"]; address != "" {
@@ -286,7 +291,7 @@ func (n *running) createSpreadTopic(t *testing.T, other *running, partitions int
 			leaders[partition.GetLeader()]++
 		}
 		return leaders[n.node.ID()] > 0 && leaders[other.node.ID()] > 0
-	}, 20*time.Second, 10*time.Millisecond)
+	}, patience, 10*time.Millisecond)
 	return name
 }
 
@@ -352,6 +357,14 @@ func startEtcd(t *testing.T) []string {
 
 func startEtcdWith(t *testing.T, configure func(*embed.Config)) []string {
 	t.Helper()
+	etcd := runEtcd(t, configure)
+	t.Cleanup(etcd.Close)
+	return []string{etcd.Clients[0].Addr().String()}
+}
+
+// runEtcd starts an etcd that its caller closes.
+func runEtcd(t *testing.T, configure func(*embed.Config)) *embed.Etcd {
+	t.Helper()
 	cfg := embed.NewConfig()
 	cfg.Dir = filepath.Join(t.TempDir(), "etcd")
 	free := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
@@ -364,7 +377,6 @@ func startEtcdWith(t *testing.T, configure func(*embed.Config)) []string {
 	configure(cfg)
 	etcd, err := embed.StartEtcd(cfg)
 	require.NoError(t, err)
-	t.Cleanup(etcd.Close)
 	<-etcd.Server.ReadyNotify()
-	return []string{etcd.Clients[0].Addr().String()}
+	return etcd
 }

@@ -132,7 +132,8 @@ func TestDiskThatIsFullForAWhile(t *testing.T) {
 		}
 		return nil
 	})
-	s := serve(t, fsys, config("data"), overTCP)
+	clock := newClock()
+	s := serveDeps(t, config("data"), storage.Deps{FS: fsys, Now: clock.now}, overTCP)
 	orders := s.topic(2, nil)
 	orders.written(0, "a")
 	full.Store(true)
@@ -149,7 +150,9 @@ func TestDiskThatIsFullForAWhile(t *testing.T) {
 	require.Nil(t, s.describe(orders.partition(1)).GetRefusesAppends())
 	orders.written(1, "x")
 	full.Store(false)
-	require.Eventually(t, func() bool { return orders.appendOne(0, batchOf(t, "d")).GetError() == nil }, patience, 10*time.Millisecond)
+	requireCode(t, storagev1.ErrorCode_ERROR_CODE_NO_SPACE, orders.appendOne(0, batchOf(t, "c")).GetError(), "not yet")
+	clock.advance(2 * time.Second)
+	orders.written(0, "d")
 	require.Nil(t, s.describe(orders.partition(0)).GetRefusesAppends())
 	require.Zero(t, s.gauge("sluice_storage_failed_partitions", "no_space"))
 	require.Equal(t, map[int64]string{0: "a", 1: "d"}, valuesOf(t, s.fetchOne(orders.from(0, 0)).GetBatches()))

@@ -141,7 +141,11 @@ func TestDiskFaultsAreToldApart(t *testing.T) {
 				return nil
 			})
 			var log bytes.Buffer
-			s := serveDeps(t, config("data"), storage.Deps{FS: fsys, Logger: slog.New(slog.NewTextHandler(&log, nil))}, overLocal)
+			s := serveDeps(t, config("data"), storage.Deps{
+				FS: fsys, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+				// It stands: the disk is not tried again in between.
+				Now: newClock().now,
+			}, overLocal)
 			orders := s.topic(1, nil)
 			orders.written(0, "a")
 			failing.Store(true)

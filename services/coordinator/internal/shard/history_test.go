@@ -259,7 +259,7 @@ func runHistory(t *testing.T, etcd *clientv3.Client, seed uint64, leasesLie bool
 	chaos.Wait()
 
 	for name, ops := range histories {
-		result := porcupine.CheckOperationsTimeout(sum, ops, 20*time.Second)
+		result := porcupine.CheckOperationsTimeout(sum, ops, 2*time.Minute)
 		require.Equal(t, porcupine.Ok, result, "history of %s of seed %d", name, seed)
 	}
 }

@@ -185,6 +185,13 @@ func (n *Node) HoldNext(topic string) (release func()) {
 	return sync.OnceFunc(func() { close(held) })
 }
 
+// Holds tells that the placement that HoldNext is about has not come yet.
+func (n *Node) Holds() bool {
+	n.cluster.mu.Lock()
+	defer n.cluster.mu.Unlock()
+	return n.held != nil
+}
+
 func (n *Node) isHeld(t *storagev1.PlaceReplicasRequest_TopicPlacement) bool {
 	return t.Name == n.heldTopic
 }

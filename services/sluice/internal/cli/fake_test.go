@@ -61,8 +61,13 @@ func startFake(t *testing.T) *fake {
 // serve starts a door for the fake and returns what stops it.
 func (f *fake) serve(t *testing.T, address string) (stop func()) {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
-	require.NoError(t, err)
+	var listener net.Listener
+	// While nobody listens there, an address may be that of somebody's connection.
+	require.Eventually(t, func() (ok bool) {
+		var err error
+		listener, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
+		return err == nil
+	}, time.Minute, time.Millisecond)
 	f.address = listener.Addr().String()
 	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxMessageBytes))
 	logv1.RegisterTopicServiceServer(server, f)

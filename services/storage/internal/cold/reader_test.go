@@ -315,8 +315,19 @@ func TestFetchedOnceAndOnlyWhileWanted(t *testing.T) {
 		}()
 		return done
 	}
+	// Who comes when the fetch has ended begins another.
+	bothWait := func() {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			r.cache.mu.Lock()
+			defer r.cache.mu.Unlock()
+			b := r.cache.mu.blocks[blockKey{objectName, indexBlock}]
+			return b != nil && b.waiting == 2
+		}, 10*time.Second, time.Millisecond)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	first, second := read(ctx), read(ctx)
+	bothWait()
 	require.Eventually(t, func() bool { return store.Count(coldtest.ReadAt) == 1 }, 10*time.Second, time.Millisecond)
 	cancel()
 	require.ErrorIs(t, <-first, context.Canceled)
@@ -325,12 +336,7 @@ func TestFetchedOnceAndOnlyWhileWanted(t *testing.T) {
 
 	ctx, cancel = context.WithCancel(t.Context())
 	gaveUp, stays := read(ctx), read(t.Context())
-	require.Eventually(t, func() bool {
-		r.cache.mu.Lock()
-		defer r.cache.mu.Unlock()
-		b := r.cache.mu.blocks[blockKey{objectName, indexBlock}]
-		return b != nil && b.waiting == 2
-	}, 10*time.Second, time.Millisecond)
+	bothWait()
 	cancel()
 	require.Error(t, <-gaveUp)
 	close(release)

@@ -66,6 +66,43 @@ func (p *Partition) command(command *persistv1.Command) *Appending {
 	return a
 }
 
+// order is command past the queue of appends, by itself: what makes room is proposed
+// while appends are refused because there is none, and shares its write with none of
+// them. The replica is there.
+func (p *Partition) order(command *persistv1.Command) *Appending {
+	a := &Appending{
+		p: p, done: p.node.signals.Get().(chan struct{}),
+		proposal: replica.Proposal{Command: command, OwnerEpoch: replica.NoOwner},
+	}
+	a.proposal.Done = a.answer
+	p.outstanding.Add(1)
+	proposed := false
+	p.do(task{lost: func(err error) {
+		if !proposed {
+			a.answer(replica.Result{Err: err})
+		}
+	}, run: func(r *replica.Replica, err error) {
+		switch {
+		case err != nil:
+		case r != nil:
+			err = p.ownerElect(r)
+		default:
+			err = ErrStopping
+		}
+		if err != nil {
+			a.answer(replica.Result{Err: err})
+			return
+		}
+		p.node.awake.touch(p)
+		proposed = true // the replica answers it, whatever happens
+		if r.Propose([]*replica.Proposal{&a.proposal}) == nil {
+			// The replica keeps its failure.
+			_ = r.Run()
+		}
+	}}, false)
+	return a
+}
+
 func (a *Appending) begin() {
 	a.done = a.p.node.signals.Get().(chan struct{})
 	a.proposal.Done = a.answer
@@ -151,7 +188,7 @@ func (p *Partition) AdvanceStart(ctx context.Context, offset int64) (start int64
 
 // raise moves the start offset through the log.
 func (p *Partition) raise(ctx context.Context, offset int64) (start int64, err error) {
-	result, err := p.command(&persistv1.Command{Kind: &persistv1.Command_AdvanceStart{
+	result, err := p.order(&persistv1.Command{Kind: &persistv1.Command_AdvanceStart{
 		AdvanceStart: &persistv1.AdvanceStart{Offset: offset},
 	}}).Wait(ctx)
 	return result.StartOffset, err

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 
-	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
 	"github.com/sluiceio/sluice/services/storage/internal/raftlog"
 	"github.com/sluiceio/sluice/services/storage/internal/replica"
 	"github.com/sluiceio/sluice/services/storage/internal/retain"
@@ -29,13 +28,9 @@ func (p *Partition) retain(ctx context.Context) error {
 		}
 		to := retain.Start(segments, config.Retention, start, view.HighWatermark, p.node.options.Now().UnixMilli())
 		if to > start {
-			result, err := p.order(&persistv1.Command{Kind: &persistv1.Command_AdvanceStart{
-				AdvanceStart: &persistv1.AdvanceStart{Offset: to},
-			}}).Wait(ctx)
-			if err != nil {
+			if start, err = p.raise(ctx, to); err != nil {
 				return err
 			}
-			start = result.StartOffset
 			for _, s := range onlyCold(view, log) {
 				if s.Next <= to {
 					p.counts.segmentsDeleted.Add(1)
@@ -51,41 +46,6 @@ func (p *Partition) retain(ctx context.Context) error {
 	p.counts.segmentsDeleted.Add(int64(dropped))
 	p.counts.bytesReclaimed.Add(bytes)
 	return err
-}
-
-// order is command past the queue of appends, by itself: what makes room is proposed
-// while appends are refused because there is none, and shares its write with none of
-// them. The replica is there.
-func (p *Partition) order(command *persistv1.Command) *Appending {
-	a := &Appending{
-		p: p, done: p.node.signals.Get().(chan struct{}),
-		proposal: replica.Proposal{Command: command, OwnerEpoch: replica.NoOwner},
-	}
-	a.proposal.Done = a.answer
-	proposed := false
-	p.do(task{lost: func(err error) {
-		if !proposed {
-			a.answer(replica.Result{Err: err})
-		}
-	}, run: func(r *replica.Replica, err error) {
-		switch {
-		case r != nil && (err == nil || outOfSpace(err)):
-			err = p.ownerElect(r)
-		case err == nil:
-			err = ErrStopping
-		}
-		if err != nil {
-			a.answer(replica.Result{Err: err})
-			return
-		}
-		p.node.awake.touch(p)
-		proposed = true // the replica answers it, whatever happens
-		if r.Propose([]*replica.Proposal{&a.proposal}) == nil {
-			// The replica keeps its failure.
-			_ = r.Run()
-		}
-	}}, false)
-	return a
 }
 
 // allSegments are those in cold storage, and of the log what is not: each offset

@@ -35,15 +35,13 @@ func (p *Partition) serveRound() (more bool) {
 	if taken == nil && len(tasks) == 0 {
 		return false
 	}
-	creates := taken != nil
 	for _, t := range tasks {
-		creates = creates || t.creates
-	}
-	r, err := p.ownerOpen(creates)
-	for _, t := range tasks {
+		// Each gets the replica as the one before has left it: opened anew, if that has
+		// failed. What is appended behind them does not make them such as create.
+		r, err := p.ownerOpen(t.creates)
 		p.ownerRun(t, r, err)
+		p.ownerAfter()
 	}
-	p.ownerAfter()
 	if taken != nil {
 		began := time.Now()
 		p.ownerAppend(taken.proposals)
@@ -59,7 +57,6 @@ func (p *Partition) serveRound() (more bool) {
 func (p *Partition) ownerAppend(proposals []*replica.Proposal) {
 	left := proposals
 	defer p.ownerRecoverGroup(&left)
-	// Opened before, unless a task has ended it since.
 	r, err := p.ownerOpen(true)
 	if err == nil {
 		err = p.ownerElect(r)

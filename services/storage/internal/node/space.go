@@ -36,6 +36,8 @@ type reserve struct {
 	next atomic.Int64
 	// short is the refusal while there is too little, else nil.
 	short atomic.Pointer[FailureError]
+	// unknown tells that the file system was last asked in vain, which is said once.
+	unknown atomic.Bool
 }
 
 func newReserve(o Options) *reserve {
@@ -48,7 +50,8 @@ func (r *reserve) refusal() error {
 		return nil
 	}
 	now, next := r.now().UnixNano(), r.next.Load()
-	if now >= next && r.next.CompareAndSwap(next, now+int64(spaceInterval)) {
+	// A clock that was put back does not keep anybody from asking until it is there again.
+	if (now >= next || next-now > int64(spaceInterval)) && r.next.CompareAndSwap(next, now+int64(spaceInterval)) {
 		r.look()
 	}
 	if short := r.short.Load(); short != nil {
@@ -60,10 +63,15 @@ func (r *reserve) refusal() error {
 // look asks the file system. What it does not tell refuses nothing.
 func (r *reserve) look() {
 	space, err := r.disk.Space()
-	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		r.logger.Warn("free bytes of the disk are not known", "error", err)
+	if err != nil {
+		if !r.unknown.Swap(true) && !errors.Is(err, errors.ErrUnsupported) {
+			r.logger.Warn("free bytes of the disk are not known, appends go on", "error", err)
+		}
+		r.short.Store(nil)
+		return
 	}
-	if err != nil || space.Free >= r.disk.MinFreeBytes {
+	r.unknown.Store(false)
+	if space.Free >= r.disk.MinFreeBytes {
 		if r.short.Swap(nil) != nil {
 			r.logger.Info("the disk has space again, appends go on", "free_bytes", space.Free)
 		}

@@ -264,7 +264,7 @@ func (p *Partition) leading(view *replica.View, err error) (*replica.View, error
 // as long as that takes: who does not know whether an object is a segment must not
 // go on.
 func (p *Partition) commit(command *persistv1.Command) (*replica.View, error) {
-	if _, err := p.command(command).Wait(context.Background()); err != nil {
+	if _, err := p.order(command).Wait(context.Background()); err != nil {
 		return nil, err
 	}
 	r := p.open.Load()

@@ -53,8 +53,8 @@ type ahead struct {
 
 	mu struct {
 		sync.Mutex
-		// Zeros are written at or after claimed only, batches before it only.
-		// claimed rises before the batches are written, and not beyond writing.
+		// A write of zeros begins at or after claimed, batches end before it. claimed
+		// rises first; then the batches wait for a write of zeros that began before.
 		claimed int64
 		// zeroed is where the region ends. It may lag behind claimed.
 		zeroed int64
@@ -81,10 +81,12 @@ func newAhead(a Ahead, end int64) *ahead {
 func (a *ahead) claim(end int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	// Before the wait: else the next write of zeros could begin below end, and the one
+	// after, for as long as one fits.
+	a.mu.claimed = end
 	for a.mu.writing < end {
 		a.written.Wait()
 	}
-	a.mu.claimed = end
 }
 
 // more starts the background if little of the region is left. synced is how many
@@ -165,15 +167,13 @@ func (a *ahead) zeroOnce(f vfs.File) (more bool, err error) {
 	if n == 0 {
 		return false, nil
 	}
-	_, err = f.WriteAt(zeros[:n], from)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.mu.writing = noWrite
-	a.written.Broadcast()
-	if err != nil {
+	until := from
+	// Deferred, so that a panic leaves no append waiting for ever.
+	defer func() { a.endWrite(until) }()
+	if _, err := f.WriteAt(zeros[:n], from); err != nil {
 		return false, err
 	}
-	a.mu.zeroed = from + n
+	until += n
 	return true, nil
 }
 
@@ -187,4 +187,12 @@ func (a *ahead) beginWrite() (from, n int64) {
 	}
 	a.mu.writing = from
 	return from, min(aheadWrite, until-from)
+}
+
+// endWrite notes that there are zeros until somewhere.
+func (a *ahead) endWrite(until int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mu.writing, a.mu.zeroed = noWrite, until
+	a.written.Broadcast()
 }

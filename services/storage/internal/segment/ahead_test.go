@@ -2,12 +2,13 @@ package segment
 
 import (
 	"bytes"
-	"sync"
+	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sluiceio/sluice/services/kit/confine"
 	"github.com/sluiceio/sluice/services/kit/vfs"
 	"github.com/sluiceio/sluice/services/kit/vfs/faultfs"
 	"github.com/sluiceio/sluice/services/kit/vfs/memfs"
@@ -66,56 +67,142 @@ func receive[T any](t *testing.T, from <-chan T) (v T) {
 	return v
 }
 
-// While zeros are being written an append before them goes on, and one that would
-// reach them waits until they are there: zeros never come after a batch.
-func TestAppendsBesideAWriteOfZeros(t *testing.T) {
-	disk := memfs.New()
-	file, err := disk.Create("log")
+// heldAhead is a writer whose zeros are written when a test says so.
+type heldAhead struct {
+	*Writer
+	t    *testing.T
+	disk *memfs.FS
+	// begun receives when a write of zeros has begun, which then waits for a word on
+	// goOn; with "panic" it does.
+	begun chan struct{}
+	goOn  chan string
+	// done is closed when the background is over.
+	done chan struct{}
+}
+
+func newHeldAhead(t *testing.T) *heldAhead {
+	h := &heldAhead{t: t, disk: memfs.New(), begun: make(chan struct{}), goOn: make(chan string), done: make(chan struct{})}
+	file, err := h.disk.Create("log")
 	require.NoError(t, err)
-	begun, goOn := make(chan struct{}), make(chan struct{})
-	var first sync.Once
-	held := faultfs.New(disk, func(op faultfs.Op, _ string) error {
-		if op == faultfs.WriteAt {
-			first.Do(func() {
-				begun <- struct{}{}
-				<-goOn
-			})
+	held := faultfs.New(h.disk, func(op faultfs.Op, _ string) error {
+		if op != faultfs.WriteAt {
+			return nil
 		}
-		return nil
+		select {
+		case h.begun <- struct{}{}:
+		case <-t.Context().Done():
+			return context.Cause(t.Context())
+		}
+		select {
+		case word := <-h.goOn:
+			if word == "panic" {
+				panic("a bug")
+			}
+			return nil
+		case <-t.Context().Done():
+			return context.Cause(t.Context())
+		}
 	})
-	done := make(chan struct{})
-	w := NewWriter(file, 0, &Ahead{
+	h.Writer = NewWriter(file, 0, &Ahead{
 		Schedule: func(run func()) {
 			go func() {
-				defer close(done)
-				run()
+				defer close(h.done)
+				_ = confine.Catch(func() error {
+					run()
+					return nil
+				})
 			}()
 		},
 		Open:  func() (vfs.File, error) { return held.Open("log") },
 		Limit: 1 << 30,
 	})
-	batch := func(n int64) [][]byte { return [][]byte{bytes.Repeat([]byte{1}, int(n))} }
 	for range aheadFrom {
-		require.NoError(t, w.Append(batch(10), 10))
-		require.NoError(t, w.Sync())
+		h.append(1)
+		require.NoError(t, h.Sync())
 	}
-	receive(t, begun) // from the end on
-	waits := make(chan error, 1)
-	go func() { waits <- w.Append(batch(10), 10) }()
-	require.Never(t, func() bool { return len(waits) > 0 }, 20*time.Millisecond, time.Millisecond)
-	goOn <- struct{}{}
-	require.NoError(t, receive(t, waits))
-	receive(t, done)
-	require.NoError(t, w.Append(batch(10), 10), "there are zeros")
-	require.NoError(t, w.Close())
+	return h
+}
 
-	written := make([]byte, w.End())
-	reader, err := disk.OpenRead("log")
-	require.NoError(t, err)
+func (h *heldAhead) append(n int64) {
+	h.t.Helper()
+	require.NoError(h.t, receive(h.t, h.appending(n)))
+}
+
+// appending appends bytes that are not zeros, beside the test.
+func (h *heldAhead) appending(n int64) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- h.Append([][]byte{bytes.Repeat([]byte{1}, int(n))}, n) }()
+	return done
+}
+
+// end lets the background end, closes the file and looks for zeros in what was
+// appended.
+func (h *heldAhead) end() (size int64) {
+	h.t.Helper()
+	closed := make(chan error, 1)
+	go func() { closed <- h.Close() }()
+	for over := false; !over; {
+		select {
+		case <-h.begun:
+		case h.goOn <- "":
+		case <-h.done:
+			over = true
+		case <-time.After(patience):
+			require.FailNow(h.t, "zeros are written without end")
+		}
+	}
+	require.NoError(h.t, receive(h.t, closed))
+	reader, err := h.disk.OpenRead("log")
+	require.NoError(h.t, err)
+	written := make([]byte, h.End())
 	_, err = reader.ReadAt(written, 0)
-	require.NoError(t, err)
-	require.Equal(t, batch(w.End())[0], written)
-	size, err := reader.Size()
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, size, int64(aheadWrite))
+	require.NoError(h.t, err)
+	require.Equal(h.t, bytes.Repeat([]byte{1}, len(written)), written)
+	size, err = reader.Size()
+	require.NoError(h.t, err)
+	return size
+}
+
+// An append that would reach zeros that are being written waits until they are there:
+// zeros never come after a batch.
+func TestAppendsBesideAWriteOfZeros(t *testing.T) {
+	h := newHeldAhead(t)
+	receive(t, h.begun) // from the end on
+	waits := h.appending(10)
+	require.Never(t, func() bool { return len(waits) > 0 }, 20*time.Millisecond, time.Millisecond)
+	h.goOn <- ""
+	require.NoError(t, receive(t, waits))
+	receive(t, h.begun)
+	h.append(10) // before what is being written now
+	require.GreaterOrEqual(t, h.end(), int64(aheadWrite))
+}
+
+// However much is appended, it waits for the one write of zeros that has begun, and
+// the next begins behind it.
+func TestALargeAppendWaitsForOneWriteOfZeros(t *testing.T) {
+	h := newHeldAhead(t)
+	receive(t, h.begun)
+	// Of zeros there would be one write after the other in the place of this.
+	waits := h.appending(aheadFirst / 2 * 3)
+	require.Eventually(t, func() bool {
+		h.ahead.mu.Lock()
+		defer h.ahead.mu.Unlock()
+		return h.ahead.mu.claimed == h.End()+aheadFirst/2*3
+	}, patience, time.Millisecond)
+	h.goOn <- ""
+	receive(t, h.begun)
+	require.NoError(t, receive(t, waits), "while the next is under way")
+	h.end()
+}
+
+// A write of zeros that panics keeps no append waiting.
+func TestAWriteOfZerosThatPanics(t *testing.T) {
+	h := newHeldAhead(t)
+	receive(t, h.begun)
+	waits := h.appending(10)
+	h.goOn <- "panic"
+	require.NoError(t, receive(t, waits))
+	receive(t, h.done)
+	h.append(10)
+	h.end()
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 
 	coordinatorv1 "github.com/sluiceio/sluice/gen/go/sluice/coordinator/v1"
@@ -23,13 +22,14 @@ import (
 	"github.com/sluiceio/sluice/services/coordinator/internal/shard"
 	"github.com/sluiceio/sluice/services/coordinator/internal/storagetest"
 	"github.com/sluiceio/sluice/services/kit/errs"
+	"github.com/sluiceio/sluice/services/kit/leaks"
 	"github.com/sluiceio/sluice/services/kit/lease"
 	"github.com/sluiceio/sluice/services/kit/lease/etcdtest"
 	"github.com/sluiceio/sluice/services/kit/life"
 	"github.com/sluiceio/sluice/services/kit/rpc"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // cluster is processes that share an etcd.
 type cluster struct {

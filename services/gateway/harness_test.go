@@ -14,14 +14,14 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/sluiceio/sluice/services/gateway"
 	"github.com/sluiceio/sluice/services/gateway/internal/clustertest"
+	"github.com/sluiceio/sluice/services/kit/leaks"
 	"github.com/sluiceio/sluice/services/kit/obs"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // now is the time at which all records are written.
 var now = time.UnixMilli(1763500000000)

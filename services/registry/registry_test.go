@@ -13,17 +13,17 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 
 	registryv1 "github.com/sluiceio/sluice/gen/go/sluice/registry/v1"
 	"github.com/sluiceio/sluice/services/kit/errs"
+	"github.com/sluiceio/sluice/services/kit/leaks"
 	"github.com/sluiceio/sluice/services/kit/lease/etcdtest"
 	"github.com/sluiceio/sluice/services/kit/rpc"
 	"github.com/sluiceio/sluice/services/registry"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 var discard = slog.New(slog.DiscardHandler)
 

@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/server/v3/embed"
-	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -27,11 +26,12 @@ import (
 
 	adminv1 "github.com/sluiceio/sluice/gen/go/sluice/admin/v1"
 	logv1 "github.com/sluiceio/sluice/gen/go/sluice/log/v1"
+	"github.com/sluiceio/sluice/services/kit/leaks"
 	"github.com/sluiceio/sluice/services/kit/obs"
 	"github.com/sluiceio/sluice/services/sluice"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // patience is how long a test waits for what should come soon: much longer than a
 // lease lasts.

@@ -9,14 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/sluiceio/sluice/services/kit/leaks"
 	"github.com/sluiceio/sluice/services/kit/lease"
 	"github.com/sluiceio/sluice/services/kit/lease/etcdtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // run starts f and returns what stops it and waits for it.
 func run(t *testing.T, f func(context.Context) error) (stop func()) {

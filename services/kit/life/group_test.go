@@ -6,12 +6,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
+	"github.com/sluiceio/sluice/services/kit/leaks"
 	"github.com/sluiceio/sluice/services/kit/life"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 func untilDone(ctx context.Context) error {
 	<-ctx.Done()

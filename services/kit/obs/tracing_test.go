@@ -16,13 +16,13 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 	collectorv1 "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 
+	"github.com/sluiceio/sluice/services/kit/leaks"
 	"github.com/sluiceio/sluice/services/kit/obs"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // noHandler tells whether it was wrapped: functions cannot be compared.
 type noHandler struct{}

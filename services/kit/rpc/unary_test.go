@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	testv1 "google.golang.org/grpc/interop/grpc_testing"
@@ -19,10 +18,11 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/sluiceio/sluice/services/kit/errs"
+	"github.com/sluiceio/sluice/services/kit/leaks"
 	"github.com/sluiceio/sluice/services/kit/rpc"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 func echo(_ context.Context, req *testv1.SimpleRequest) (*testv1.SimpleResponse, error) {
 	return &testv1.SimpleResponse{Payload: req.GetPayload(), Username: "echo"}, nil

@@ -8,15 +8,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/goleak"
 
 	"github.com/sluiceio/sluice/services/coordinator/internal/elect"
+	"github.com/sluiceio/sluice/services/kit/leaks"
 	"github.com/sluiceio/sluice/services/kit/lease"
 	"github.com/sluiceio/sluice/services/kit/lease/etcdtest"
 	"github.com/sluiceio/sluice/services/kit/life"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // candidate is a process that stands for election.
 type candidate struct {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
 	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
@@ -15,10 +14,11 @@ import (
 	"github.com/sluiceio/sluice/services/coordinator/internal/meta"
 	"github.com/sluiceio/sluice/services/coordinator/internal/rows"
 	"github.com/sluiceio/sluice/services/kit/errs"
+	"github.com/sluiceio/sluice/services/kit/leaks"
 	"github.com/sluiceio/sluice/services/kit/lease/etcdtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 func TestNames(t *testing.T) {
 	for _, name := range []string{"a", "A.b-c_9", "_x", "...", strings.Repeat("x", 249)} {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"golang.org/x/sync/semaphore"
 
 	registryv1 "github.com/sluiceio/sluice/gen/go/sluice/registry/v1"
@@ -21,9 +20,10 @@ import (
 	"github.com/sluiceio/sluice/services/gateway/internal/binproto"
 	"github.com/sluiceio/sluice/services/gateway/internal/grants"
 	"github.com/sluiceio/sluice/services/kit/errs"
+	"github.com/sluiceio/sluice/services/kit/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 const (
 	eventually = time.Minute

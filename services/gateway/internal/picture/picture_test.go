@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 
 	coordinatorv1 "github.com/sluiceio/sluice/gen/go/sluice/coordinator/v1"
 	"github.com/sluiceio/sluice/services/gateway/internal/picture"
+	"github.com/sluiceio/sluice/services/kit/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // stream plays changes that a test sends.
 type stream struct {

@@ -9,17 +9,17 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/sluiceio/sluice/services/kit/blob"
 	"github.com/sluiceio/sluice/services/kit/blob/blobtest"
 	"github.com/sluiceio/sluice/services/kit/blob/dir"
+	"github.com/sluiceio/sluice/services/kit/leaks"
 	"github.com/sluiceio/sluice/services/kit/vfs"
 	"github.com/sluiceio/sluice/services/kit/vfs/faultfs"
 	"github.com/sluiceio/sluice/services/kit/vfs/memfs"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 func open(t *testing.T, fsys vfs.FS, root string) *dir.Store {
 	t.Helper()

@@ -21,16 +21,16 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/sluiceio/sluice/services/kit/backoff"
 	"github.com/sluiceio/sluice/services/kit/blob"
 	"github.com/sluiceio/sluice/services/kit/blob/blobtest"
 	"github.com/sluiceio/sluice/services/kit/blob/retry"
 	"github.com/sluiceio/sluice/services/kit/blob/s3"
+	"github.com/sluiceio/sluice/services/kit/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 const secret = "very-secret-key"
 

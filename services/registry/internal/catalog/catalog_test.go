@@ -12,14 +12,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/goleak"
 
+	"github.com/sluiceio/sluice/services/kit/leaks"
 	"github.com/sluiceio/sluice/services/kit/lease/etcdtest"
 	"github.com/sluiceio/sluice/services/registry/internal/catalog"
 	"github.com/sluiceio/sluice/services/registry/internal/schema"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // open runs a catalog; stop ends it.
 func open(t *testing.T, etcd *clientv3.Client) (c *catalog.Catalog, stop func()) {

@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/sluiceio/sluice/services/kit/blob/blobtest"
 	"github.com/sluiceio/sluice/services/kit/blob/faultblob"
+	"github.com/sluiceio/sluice/services/kit/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 func TestWatchSaysWhenAStoreCanBeUsed(t *testing.T) {
 	refused := errors.New("the bucket does not exist")

@@ -8,15 +8,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/goleak"
 
 	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
 	"github.com/sluiceio/sluice/services/coordinator"
 	"github.com/sluiceio/sluice/services/gateway"
+	"github.com/sluiceio/sluice/services/kit/leaks"
 	"github.com/sluiceio/sluice/services/kit/lease/etcdtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 func TestFindFollowsTheRows(t *testing.T) {
 	etcd := etcdtest.Start(t)

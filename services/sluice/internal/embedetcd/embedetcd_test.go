@@ -12,7 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
+
+	"github.com/sluiceio/sluice/services/kit/leaks"
 )
 
 // startOnly has the test binary start etcd in the folder that it names, tell what
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprint(os.Stdout, err)
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	leaks.Main(m)
 }
 
 func TestEtcdKeepsWhatItWasTold(t *testing.T) {

@@ -10,16 +10,16 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
+	"github.com/sluiceio/sluice/services/kit/leaks"
 	"github.com/sluiceio/sluice/services/kit/recordbatch"
 	"github.com/sluiceio/sluice/services/kit/vfs"
 	"github.com/sluiceio/sluice/services/kit/vfs/memfs"
 	"github.com/sluiceio/sluice/services/storage/internal/replica"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 const dir = "store"
 

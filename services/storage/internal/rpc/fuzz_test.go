@@ -10,17 +10,17 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/trace/noop"
-	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
 	persistv1 "github.com/sluiceio/sluice/gen/go/sluice/persist/v1"
 	storagev1 "github.com/sluiceio/sluice/gen/go/sluice/storage/v1"
+	"github.com/sluiceio/sluice/services/kit/leaks"
 	"github.com/sluiceio/sluice/services/kit/recordbatch"
 	"github.com/sluiceio/sluice/services/kit/vfs/memfs"
 	"github.com/sluiceio/sluice/services/storage/internal/node"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // fuzzTopic is the topic of all seeds: requests that name it get somewhere.
 var fuzzTopic = uuid.UUID{1, 2, 3, 4}

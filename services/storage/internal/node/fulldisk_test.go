@@ -193,3 +193,64 @@ func TestSegmentsGoToColdStorageFromAFullDisk(t *testing.T) {
 	c.requireWhole()
 	c.requireTidy()
 }
+
+// A partition whose folder finds no room is as empty as before: it is read, led, and
+// written to as soon as there is room.
+func TestAFolderThatFindsNoRoom(t *testing.T) {
+	f := newFaulty(t, func(op faultfs.Op) bool { return op == faultfs.MkdirAll || op == faultfs.Create }, syscall.ENOSPC)
+	f.fault.next(1_000_000)
+	p := f.partition(f.topic, 0)
+	require.ErrorIs(t, f.write(), ErrNoSpace)
+	require.Empty(t, values(t, p))
+	require.ErrorIs(t, p.RefusesAppends(), ErrNoSpace)
+	require.Equal(t, report{Leads: true}, p.report())
+	require.Equal(t, Failed{NoSpace: 1}, f.Failed())
+	f.untouched()
+	f.fault.next(0)
+	f.clock.advance(reopenPause)
+	require.NoError(t, f.write())
+	require.Equal(t, Failed{}, f.Failed())
+}
+
+// Readers who come while a replica is opened anew wait for that.
+func TestReadersDoNotSeeThatAReplicaIsOpenedAnew(t *testing.T) {
+	f := newFaulty(t, func(op faultfs.Op) bool { return op == faultfs.WritevAt }, syscall.ENOSPC)
+	require.NoError(t, f.write())
+	p := f.partition(f.topic, 0)
+	stop, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			default:
+			}
+			if _, err := p.Describe(t.Context()); err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	f.fault.next(1_000_000)
+	for range 100 {
+		require.Error(t, f.write())
+		f.clock.advance(reopenPause)
+	}
+	close(stop)
+	require.NoError(t, <-done)
+}
+
+// One that nobody appends to any more is not told of for ever.
+func TestNoSpaceIsNotToldForEver(t *testing.T) {
+	f := newFaulty(t, func(op faultfs.Op) bool { return op == faultfs.WritevAt }, syscall.ENOSPC)
+	require.NoError(t, f.write())
+	f.fault.next(1)
+	require.Error(t, f.write())
+	// The owner notes it after the answer.
+	require.Equal(t, Failed{NoSpace: 1}, owned(t, f.partition(f.topic, 0), f.Failed))
+	f.clock.advance(noSpaceTold)
+	require.Equal(t, Failed{NoSpace: 1}, f.Failed())
+	f.clock.advance(reopenPause)
+	require.Equal(t, Failed{}, f.Failed())
+}

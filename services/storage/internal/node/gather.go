@@ -12,8 +12,8 @@ const (
 	// has nothing else to do.
 	gatherLooks = 64
 	// gatherMany is from how many awaited callers on the owner sleeps until they are
-	// there instead of looking: the core that he looks from would run them. Fewer are
-	// there sooner than he is awake.
+	// there instead of looking: the core that it looks from would run them. Fewer are
+	// there sooner than it is awake.
 	gatherMany = 16
 	// gatherEach is how long the owner sleeps at most, for each who is awaited: more
 	// than a caller of this process needs.

@@ -144,31 +144,48 @@ func (p *Partition) limits() raftlog.Limits {
 // read: that needs none, since it cuts what is torn and the zeros that were written
 // ahead. Until the pause is over it takes no appends.
 func (p *Partition) ownerFail(r *replica.Replica, err error) error {
+	// Not failed before it is open again: so whoever reads meanwhile waits for the owner.
+	p.failure.Store(nil)
 	p.open.Store(nil)
 	p.node.awake.remove(p)
-	err = p.ownerRefuse(errors.Join(err, r.Abandon()))
-	if f := p.failure.Load(); outOfSpace(err) && !f.retry.IsZero() {
-		if _, failed := p.ownerOpenAnew(); failed == nil {
-			p.failure.Store(f)
+	f := p.fails(errors.Join(err, r.Abandon()))
+	if outOfSpace(f.err) && !f.retry.IsZero() {
+		if _, failed := p.ownerOpenAnew(); failed != nil {
+			return f.err
 		}
 	}
-	return err
+	p.ownerNote(f)
+	return f.err
 }
 
-// ownerRefuse notes why the partition serves nothing. Damage, and a sync that
-// failed (what the page cache holds is then unknown), are final; a write that the
-// disk refused is tried again after a pause, from what is on disk.
+// ownerRefuse notes why the partition serves nothing, and returns it.
 func (p *Partition) ownerRefuse(err error) error {
+	f := p.fails(err)
+	p.ownerNote(f)
+	return f.err
+}
+
+// fails makes and logs a failure. Damage, and a sync that failed (what the page cache
+// holds is then unknown), are final; a write that the disk refused is tried again after
+// a pause, from what is on disk.
+func (p *Partition) fails(err error) *failure {
 	f := &failure{err: &FailureError{Node: p.node.options.ID, Err: diskFailure(err)}}
 	if !errors.Is(err, raftlog.ErrDamaged) && !errors.Is(err, raftlog.ErrSyncFailed) {
 		f.retry = p.node.options.Now().Add(reopenPause)
 	}
-	p.failure.Store(f)
-	p.watchers.wake()
 	p.node.options.Logger.Error("partition has failed",
 		"topic", p.topic.name, "partition", p.key.Partition, "retried", !f.retry.IsZero(), "error", f.err)
-	return f.err
+	return f
 }
+
+func (p *Partition) ownerNote(f *failure) {
+	p.failure.Store(f)
+	p.watchers.wake()
+}
+
+// empty tells that a failure was to make the partition's folder on a disk that is full:
+// it is as empty as it was, and read as such.
+func (p *Partition) empty(f *failure) bool { return outOfSpace(f.err) && !p.written.Load() }
 
 func (n *Node) folder(key replica.Key) string {
 	return filepath.Join(n.topicFolder(key.Topic.String()), strconv.Itoa(int(key.Partition)))

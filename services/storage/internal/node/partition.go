@@ -67,8 +67,8 @@ type Partition struct {
 	reported report
 	// outstanding counts the proposals that are not answered.
 	outstanding atomic.Int64
-	// patience is how long the owner waits for callers to come back, distrust for how
-	// many groups he does not do so asleep. For the owner.
+	// patience is how long the owner waits for callers to come back; distrust is for how
+	// many groups it stays awake while it does. For the owner.
 	patience time.Duration
 	distrust int
 }

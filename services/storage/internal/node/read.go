@@ -29,32 +29,41 @@ const NoEpoch int32 = -1
 // empty log.
 func (p *Partition) view(ctx context.Context) (*replica.View, *raftlog.Log, error) {
 	r := p.open.Load()
-	if f := p.failure.Load(); f != nil && (r == nil || f.retry.IsZero()) && f.paused(p.node.options.Now()) {
+	if f := p.failure.Load(); f != nil && (r == nil || f.retry.IsZero()) && f.paused(p.node.options.Now()) && !p.empty(f) {
 		return nil, nil, f.err
 	}
 	if r == nil {
 		if !p.written.Load() {
 			return &replica.View{Role: replica.RoleLeader, Leader: p.id, Sole: p.sole()}, nil, nil
 		}
-		opened := make(chan error, 1)
-		p.do(task{run: func(_ *replica.Replica, err error) { opened <- err }}, true)
-		select {
-		case err := <-opened:
-			// The reason for which appends are refused may come with a replica.
-			if r = p.open.Load(); r == nil && err != nil {
-				return nil, nil, err
-			}
-		case <-ctx.Done():
-			return nil, nil, fmt.Errorf("open: %w", ctx.Err())
-		}
-		if r == nil {
-			if f := p.failure.Load(); f != nil {
-				return nil, nil, f.err
-			}
-			return nil, nil, ErrStopping
+		var err error
+		if r, err = p.opened(ctx); err != nil {
+			return nil, nil, err
 		}
 	}
 	return r.View(), r.Log(), nil
+}
+
+// opened has the owner open the replica, and returns it.
+func (p *Partition) opened(ctx context.Context) (*replica.Replica, error) {
+	type opening struct {
+		r   *replica.Replica
+		err error
+	}
+	done := make(chan opening, 1)
+	p.do(task{run: func(r *replica.Replica, err error) { done <- opening{r, err} }}, true)
+	select {
+	case o := <-done:
+		switch {
+		case o.r != nil:
+			return o.r, nil // the reason for which appends are refused may come with it
+		case o.err != nil:
+			return nil, o.err
+		}
+		return nil, ErrStopping
+	case <-ctx.Done():
+		return nil, fmt.Errorf("open: %w", ctx.Err())
+	}
 }
 
 // readable is view for a call that only a leader may answer, at the caller's

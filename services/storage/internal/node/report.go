@@ -25,7 +25,7 @@ type Report struct {
 // it is placed: it can be written to at any time.
 func (p *Partition) report() report {
 	r := p.open.Load()
-	if f := p.failure.Load(); f != nil && r == nil {
+	if f := p.failure.Load(); f != nil && r == nil && !p.empty(f) {
 		return report{Damaged: !f.ended}
 	}
 	if r != nil {

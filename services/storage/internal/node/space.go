@@ -92,7 +92,7 @@ func (n *Node) RefusesAppends() error { return n.reserve.refusal() }
 // RefusesAppends is why the partition takes no appends of clients just now although
 // it is read, nil if it does.
 func (p *Partition) RefusesAppends() error {
-	if f := p.failure.Load(); f != nil && p.open.Load() != nil && f.paused(p.node.options.Now()) {
+	if f := p.failure.Load(); f != nil && (p.open.Load() != nil || p.empty(f)) && f.paused(p.node.options.Now()) {
 		return f.err
 	}
 	if p.topic.internal {
@@ -105,18 +105,25 @@ func (p *Partition) RefusesAppends() error {
 type Failed struct {
 	// Damaged and Failed serve nothing; Failed ones may come back by themselves.
 	Damaged, Failed int
-	// NoSpace are read, and had no room for their last append.
+	// NoSpace are read, and had no room for an append a short while ago.
 	NoSpace int
 }
 
+// noSpaceTold is for how long. One that is not appended to again would be told of for
+// ever, whatever room there is by then.
+const noSpaceTold = 10 * time.Minute
+
 // Failed looks at what is in memory alone.
 func (n *Node) Failed() Failed {
+	now := n.options.Now()
 	var failed Failed
 	for _, p := range n.Partitions() {
 		switch f := p.failure.Load(); {
 		case f == nil || f.ended:
-		case p.open.Load() != nil:
-			failed.NoSpace++
+		case p.open.Load() != nil || p.empty(f):
+			if now.Before(f.retry.Add(noSpaceTold)) {
+				failed.NoSpace++
+			}
 		case errors.Is(f.err, ErrDamaged):
 			failed.Damaged++
 		default:

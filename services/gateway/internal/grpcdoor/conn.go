@@ -37,8 +37,9 @@ type conn struct {
 		call   *call
 		frames int
 	}
-	// The stream whose headers came last.
+	// The stream whose headers came last, and whether nothing follows them.
 	opening uint32
+	only    bool
 
 	// What is written, by grpc-go's writer only.
 	out     scanner
@@ -135,7 +136,7 @@ func (c *conn) begin(f frame) {
 	c.in.frames++
 	switch f.kind {
 	case frameHeaders:
-		c.opening = f.stream
+		c.opening, c.only = f.stream, f.ends()
 	case frameData:
 		call := c.call(f.stream)
 		switch {
@@ -172,8 +173,9 @@ func (c *conn) end() {
 	case c.in.call != nil:
 		c.in.call.endFrame(f.ends())
 		c.in.call = nil
-	case f.kind == frameHeaders && f.ends():
-		if call := c.call(f.stream); call != nil {
+	case c.only && (f.kind == frameHeaders || f.kind == frameContinuation):
+		// There is no call before the last of these.
+		if call := c.call(c.opening); call != nil {
 			call.endFrame(true)
 		}
 	}

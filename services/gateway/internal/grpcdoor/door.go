@@ -36,6 +36,8 @@ type Backend interface {
 type Config struct {
 	// MaxMessageBytes is the largest message of a request, inflated.
 	MaxMessageBytes int
+	// MaxElements is how many elements the lists and maps of a request may have.
+	MaxElements int
 	// MaxFetchRecords and MaxFetchBytes limit what one read answers, but for a
 	// first record that is larger.
 	MaxFetchRecords, MaxFetchBytes int
@@ -116,6 +118,8 @@ type Door struct {
 	reading sync.WaitGroup
 	// The methods whose calls are streams.
 	streaming map[string]bool
+	// Where the elements of a message are, by its descriptor.
+	shapes sync.Map
 
 	// mu is never taken while a conn's is held.
 	mu struct {
@@ -134,7 +138,10 @@ var (
 	errStopping     = errs.New(errs.Unavailable, "STOPPING", "the server is stopping")
 	errSlow         = errs.New(errs.DeadlineExceeded, "MESSAGE_TIMEOUT", "the message did not arrive in time")
 	// errTooLarge is for the methods that everybody may call.
-	errTooLarge = errs.New(errs.ResourceExhausted, "MESSAGE_TOO_LARGE", "the message is too large")
+	errTooLarge  = errs.New(errs.ResourceExhausted, "MESSAGE_TOO_LARGE", "the message is too large")
+	errMalformed = errs.New(errs.InvalidArgument, "MALFORMED_MESSAGE", "the message is not of the method's type")
+	// errTooManyElements is worded where the limit is known.
+	errTooManyElements = errs.New(errs.InvalidArgument, "TOO_MANY_ELEMENTS", "the message has too many elements")
 	// errTwoMessages is that a call has more messages than its method takes.
 	errTwoMessages = errs.New(errs.InvalidArgument, "MALFORMED_MESSAGE", "the call has more than the one message that its method takes")
 )

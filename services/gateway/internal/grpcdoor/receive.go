@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sluiceio/sluice/services/kit/confine"
 )
@@ -163,38 +164,36 @@ func (c *call) receive(decode func(any) error) func(any) error {
 		if err := c.failed(); err != nil {
 			return err
 		}
-		if !c.large {
-			if err := decode(m); err != nil {
-				return err
-			}
-		} else if err := c.receiveLarge(decode, m); err != nil {
+		r := new(request)
+		read := decode
+		if c.large {
+			read = c.readLarge(decode)
+		}
+		if err := read(r); err != nil {
 			return err
 		}
-		kept := c.messages.arrived
-		if c.messages.compressed {
-			kept = int64(c.door.cfg.MaxMessageBytes)
-		}
-		c.request.Shrink(kept + c.headers)
-		return nil
+		return c.decode(r, m.(proto.Message))
 	}
 }
 
-// receiveLarge reads a message as it comes.
-func (c *call) receiveLarge(decode func(any) error, m any) error {
-	if !c.enter() {
-		return status.FromContextError(context.Canceled).Err()
-	}
-	done := make(chan error, 1)
-	lost := func(err error) { done <- err }
-	confine.Go(&c.door.reading, c.door.deps.Logger, lost, func() {
-		defer c.leave()
-		done <- decode(m)
-	})
-	select {
-	case err := <-done:
-		return err
-	case <-c.life.Done():
-		return c.ended()
+// readLarge has a message read as it comes.
+func (c *call) readLarge(read func(any) error) func(any) error {
+	return func(r any) error {
+		if !c.enter() {
+			return status.FromContextError(context.Canceled).Err()
+		}
+		done := make(chan error, 1)
+		lost := func(err error) { done <- err }
+		confine.Go(&c.door.reading, c.door.deps.Logger, lost, func() {
+			defer c.leave()
+			done <- read(r)
+		})
+		select {
+		case err := <-done:
+			return err
+		case <-c.life.Done():
+			return c.ended()
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"log/slog"
+	"net"
 	"testing"
 	"time"
 
@@ -138,4 +139,40 @@ func TestHeadersThatEndTheCall(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A polite connection waits for its client when it is closed, as one of TLS does.
+type polite struct {
+	net.Conn
+	gone chan struct{}
+}
+
+func (p polite) Close() error {
+	<-p.gone
+	return nil
+}
+
+// A broken is the socket below.
+type broken struct {
+	net.Conn
+	gone chan struct{}
+}
+
+func (b broken) Close() error {
+	close(b.gone)
+	return nil
+}
+
+// Who takes nothing is not waited for when he is cut off, or he holds up whoever waits
+// for what he has, and the sweep.
+func TestHangUpDoesNotWait(t *testing.T) {
+	call := arrived(t, friends{}, unaryMethod)
+	gone := make(chan struct{})
+	c := newConn(call.door, broken{gone: gone})
+	c.Conn = polite{gone: gone}
+	a := &answer{conn: c}
+	a.sending.Begin()
+	c.send(a)
+	c.stalledAnswer().end()
+	require.True(t, c.mu.closed)
 }

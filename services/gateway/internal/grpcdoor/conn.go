@@ -17,6 +17,8 @@ const readBuffer = 32 << 10
 // frame of data comes only when there is room for it.
 type conn struct {
 	net.Conn
+	// The socket, below TLS.
+	raw  net.Conn
 	door *Door
 
 	// What is read, by grpc-go's reader only.
@@ -58,7 +60,7 @@ type conn struct {
 }
 
 func newConn(d *Door, raw net.Conn) *conn {
-	c := &conn{Conn: raw, door: d, closed: make(chan struct{})}
+	c := &conn{Conn: raw, raw: raw, door: d, closed: make(chan struct{})}
 	c.in.left = preface
 	c.mu.calls = make(map[uint32]*call)
 	c.mu.answers = make(map[*answer]struct{})
@@ -220,6 +222,13 @@ func (c *conn) Close() error {
 		a.release()
 	}
 	return err
+}
+
+// hangUp closes the connection of a client that takes nothing. TLS would say goodbye,
+// and wait seconds for him to take that.
+func (c *conn) hangUp() {
+	_ = c.raw.Close()
+	_ = c.Close()
 }
 
 // call returns the call of a stream, or nil.

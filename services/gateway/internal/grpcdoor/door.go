@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -125,8 +124,7 @@ type Door struct {
 	mu struct {
 		sync.Mutex
 		stopping bool
-		// The connections, each with its socket.
-		conns map[*conn]net.Conn
+		conns    map[*conn]struct{}
 	}
 }
 
@@ -163,7 +161,7 @@ func New(cfg Config, deps Deps) *Door {
 		Bytes: deps.Answers, Whole: cfg.BudgetBytes, Patience: cfg.BudgetTimeout, Busy: errAnswersBusy,
 		Relieve: d.relieveAnswers,
 	})
-	d.mu.conns = make(map[*conn]net.Conn)
+	d.mu.conns = make(map[*conn]struct{})
 	d.metrics = newMetrics(d, deps.Registerer)
 	return d
 }

@@ -77,11 +77,15 @@ func (c *call) arrive(info *tap.Info) error {
 	}
 	switch {
 	case c.open:
-		if !d.open.TryAcquire(arrival) {
+		room := d.open
+		if c.streams {
+			room = d.watches
+		}
+		if !room.TryAcquire(arrival) {
 			d.calls.Release(1)
 			return errCallsBusy
 		}
-		c.mu.depart = func() { d.open.Release(arrival) }
+		c.mu.depart = func() { room.Release(arrival) }
 	case known && c.request.TryGrow(arrival):
 		close(c.admitted)
 	default:

@@ -96,7 +96,9 @@ const (
 	maxOpenMessage = 16 << 10
 	// lobbyPart is the part of the budget that there is once more for calls that
 	// have none yet: their callers are not known, or they wait for some. As much
-	// there is for the methods that everybody may call.
+	// there is for the methods that everybody may call, and for those of them that
+	// are streams: these may be open for ever, and whoever asks for the server's
+	// health shall have an answer all the same.
 	lobbyPart = 8
 )
 
@@ -107,9 +109,9 @@ type Door struct {
 	server *rpc.Server
 
 	requests, answers *budget.Budget
-	// lobby and open are bytes, each call counts arrival; calls are calls.
-	lobby, open, calls *semaphore.Weighted
-	metrics            *metrics
+	// lobby, open and watches are bytes, each call counts arrival; calls are calls.
+	lobby, open, watches, calls *semaphore.Weighted
+	metrics                     *metrics
 
 	// How many calls are under way.
 	under atomic.Int64
@@ -147,11 +149,12 @@ var (
 // New returns a door. It starts nothing.
 func New(cfg Config, deps Deps) *Door {
 	d := &Door{
-		cfg:   cfg,
-		deps:  deps,
-		lobby: semaphore.NewWeighted(max(cfg.BudgetBytes/lobbyPart, arrival)),
-		open:  semaphore.NewWeighted(max(cfg.BudgetBytes/lobbyPart, arrival)),
-		calls: semaphore.NewWeighted(max(cfg.BudgetBytes/callBytes, maxStreams)),
+		cfg:     cfg,
+		deps:    deps,
+		lobby:   semaphore.NewWeighted(max(cfg.BudgetBytes/lobbyPart, arrival)),
+		open:    semaphore.NewWeighted(max(cfg.BudgetBytes/lobbyPart, arrival)),
+		watches: semaphore.NewWeighted(max(cfg.BudgetBytes/lobbyPart, arrival)),
+		calls:   semaphore.NewWeighted(max(cfg.BudgetBytes/callBytes, maxStreams)),
 	}
 	d.requests = budget.New(budget.Config{
 		Bytes: deps.Requests, Whole: cfg.BudgetBytes, Patience: cfg.BudgetTimeout, Busy: errRequestsBusy,

@@ -379,6 +379,8 @@ func TestOpenMethods(t *testing.T) {
 	}
 	require.Equal(t, 14, open)
 	require.Equal(t, 86, refused)
+	_, err = client.Check(t.Context(), &healthv1.HealthCheckRequest{})
+	require.NoError(t, err, "who asks once has an answer however many watch")
 	require.NoError(t, s.stop())
 	for _, watch := range watches {
 		_, err := watch.Recv()

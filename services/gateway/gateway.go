@@ -301,6 +301,7 @@ const (
 func grpcConfig(cfg Config) grpcdoor.Config {
 	return grpcdoor.Config{
 		MaxMessageBytes:  maxMessageBytes(cfg),
+		MaxElements:      apijson.MaxElements,
 		MaxFetchRecords:  cfg.MaxFetchRecords,
 		MaxFetchBytes:    cfg.MaxFetchBytes,
 		BudgetBytes:      cfg.MaxInflightBodyBytes,

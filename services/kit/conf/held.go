@@ -18,8 +18,11 @@ func HoldFaults(cmd *cobra.Command) {
 	})
 	// pflag knows by the type of a value whether a default is worth showing.
 	cmd.SetHelpFunc(func(c *cobra.Command, args []string) {
-		release(c.Flags(), func(*pflag.Flag, string, error) {})
-		c.Parent().HelpFunc()(c, args)
+		release(cmd.Flags(), func(*pflag.Flag, string, error) {})
+		// The help function is asked for anew: it may be a parent's, and there may be
+		// none; for a command below cmd it would be this one again.
+		cmd.SetHelpFunc(nil)
+		c.HelpFunc()(c, args)
 	})
 }
 

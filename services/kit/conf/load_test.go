@@ -253,3 +253,18 @@ func TestDumpMasksSecrets(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, conf.Dump(o.commands.Flags()), slog.String("root-key", "***"), "no secret is not a secret")
 }
+
+// A command whose faults are held may be the program itself, or have others below it.
+func TestHelpOfCommandsThatHoldFaults(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {"below", "--help"}} {
+		root := &cobra.Command{Use: "sluice", Run: func(*cobra.Command, []string) {}}
+		root.Flags().Bool("tls", false, "")
+		root.AddCommand(&cobra.Command{Use: "below", Run: func(*cobra.Command, []string) {}})
+		conf.HoldFaults(root)
+		var out strings.Builder
+		root.SetOut(&out)
+		root.SetArgs(args)
+		require.NoError(t, root.ExecuteContext(t.Context()))
+		require.Contains(t, out.String(), "Usage:")
+	}
+}

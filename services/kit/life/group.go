@@ -24,10 +24,10 @@ func NewGroup(ctx context.Context) *Group {
 	return &Group{group: &errgroup.Group{}, ctx: ctx, cancel: cancel}
 }
 
-// Go starts a member. A panic in it is its failure. It runs until it is done (nil), fails, or its context
-// ends; after that its context's error counts as a clean stop. A member's
-// failure is reported under its name, and the other members find it with
-// context.Cause.
+// Go starts a member. It runs until it is done (nil), fails, or its context ends;
+// after that its context's error counts as a clean stop. A panic in it is its
+// failure. A member's failure is reported under its name, and the other members
+// find it with context.Cause.
 func (g *Group) Go(name string, member func(ctx context.Context) error) {
 	g.group.Go(func() error {
 		err := confine.Catch(func() error { return member(g.ctx) })

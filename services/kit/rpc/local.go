@@ -196,7 +196,9 @@ func (c *unaryCall) handle(ctx context.Context, m *method, request any) (any, er
 	}
 	answer, err := c.local.unary(ctx, own, m.info, m.handler)
 	if invariant.Enabled {
-		invariant.Checkf(proto.Equal(own.(proto.Message), request.(proto.Message)),
+		// The request itself may be nil, which no message equals.
+		asSent := m.empty()
+		invariant.Checkf(handOver(asSent, request) == nil && proto.Equal(own.(proto.Message), asSent.(proto.Message)),
 			"the handler of %s changed its request", c.method)
 	}
 	return answer, err

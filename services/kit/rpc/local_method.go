@@ -39,8 +39,11 @@ func unaryMethod(desc *grpc.MethodDesc, service any) *method {
 	return m
 }
 
-// takes tells whether the handler takes this request as it is.
-func (m *method) takes(request any) bool { return reflect.TypeOf(request) == m.request }
+// takes tells whether the handler takes this request as it is. A nil one is an empty
+// one on the wire, and handlers look into what they get.
+func (m *method) takes(request any) bool {
+	return reflect.TypeOf(request) == m.request && !reflect.ValueOf(request).IsNil()
+}
 
 // empty makes a request for the handler.
 func (m *method) empty() any { return reflect.New(m.request.Elem()).Interface() }

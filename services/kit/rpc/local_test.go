@@ -3,6 +3,7 @@ package rpc_test
 import (
 	"context"
 	"log/slog"
+	"strconv"
 	"testing"
 	"time"
 
@@ -201,4 +202,18 @@ func TestLocalStopReachesAHandlerThatWaitsForAMessage(t *testing.T) {
 	l.Stop()
 	_, err = stream.Recv()
 	require.Equal(t, "STOPPING", errs.Reason(err))
+}
+
+// A nil request is an empty one, as on the wire.
+func TestANilRequest(t *testing.T) {
+	l := rpc.NewLocal(rpc.Options{Logger: slog.New(slog.DiscardHandler)})
+	defer l.Stop()
+	testv1.RegisterTestServiceServer(l, &service{handlers: &handlers{
+		unary: func(_ context.Context, req *testv1.SimpleRequest) (*testv1.SimpleResponse, error) {
+			return &testv1.SimpleResponse{Username: strconv.Itoa(int(req.ResponseSize))}, nil
+		},
+	}})
+	resp, err := testv1.NewTestServiceClient(l).UnaryCall(t.Context(), nil)
+	require.NoError(t, err)
+	require.Equal(t, "0", resp.GetUsername())
 }

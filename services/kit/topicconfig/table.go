@@ -9,7 +9,7 @@ import "math"
 // table has the topic configs that there are. What differs from Kafka says so.
 var table = map[string]definition{
 	"cleanup.policy":                          {def: "delete", check: policy},
-	"compression.gzip.level":                  {def: "-1", check: intIn(-1, 9)},
+	"compression.gzip.level":                  {def: "-1", check: gzipLevel},
 	"compression.lz4.level":                   {def: "9", check: intIn(1, 17)},
 	"compression.type":                        {def: "producer", check: oneOf("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")},
 	"compression.zstd.level":                  {def: "3", check: intIn(-131072, 22)},

@@ -33,6 +33,13 @@ func TestValuesAreTakenFromWhatIsSetOrTheTable(t *testing.T) {
 	require.Equal(t, "producer", topicconfig.Text(nil, "compression.type"))
 }
 
+func TestGzipLevels(t *testing.T) {
+	for level, fine := range map[string]bool{"-2": false, "-1": true, "0": false, "1": true, " 9 ": true, "10": false, "x": false} {
+		_, err := topicconfig.Check("compression.gzip.level", level)
+		require.Equal(t, fine, err == nil, level)
+	}
+}
+
 // Whoever gives a node cold storage has it used, unless a topic says otherwise.
 func TestTiered(t *testing.T) {
 	for _, c := range []struct {

@@ -30,6 +30,16 @@ func intIn(lo, hi int64) func(string) (string, error) {
 	}
 }
 
+// gzipLevel is -1 for the library's own choice; Kafka refuses 0, which is no
+// compression.
+func gzipLevel(value string) (string, error) {
+	level, err := intIn(-1, 9)(value)
+	if level == "0" {
+		return "", fmt.Errorf("is neither -1 nor between 1 and 9")
+	}
+	return level, err
+}
+
 func floatIn(lo, hi float64) func(string) (string, error) {
 	return func(value string) (string, error) {
 		value = strings.TrimSpace(value)

@@ -19,7 +19,8 @@ import (
 const RoleStorage = "storage"
 
 // Survey is what the metrics show of the topics that a caller may read and of its
-// own groups; an administrator sees all. What a node that does not answer would have told is missing.
+// own groups; an administrator sees all. What a node that does not answer would have
+// told is missing.
 type Survey struct {
 	// Sorted by name.
 	Topics []TopicSurvey

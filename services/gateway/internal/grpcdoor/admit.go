@@ -33,7 +33,7 @@ func (d *Door) tap(ctx context.Context, info *tap.Info) (_ context.Context, err 
 	}
 	c := newCall(ctx, via.conn, info.FullMethodName)
 	if err := c.arrive(info); err != nil {
-		c.cancel()
+		c.end()
 		return nil, err
 	}
 	return c.ctx, nil
@@ -51,13 +51,12 @@ func newCall(ctx context.Context, via *conn, method string) *call {
 		answer:   d.answers.Hold(),
 		admitted: make(chan struct{}),
 		ready:    make(chan struct{}),
-		over:     make(chan struct{}),
-		cancel:   func() {},
+	}
+	c.life, c.end = context.WithCancel(ctx)
+	if c.open {
+		ctx = c.life
 	}
 	c.ctx = context.WithValue(ctx, callKey{}, c)
-	if c.open {
-		c.ctx, c.cancel = context.WithCancel(c.ctx)
-	}
 	return c
 }
 
@@ -78,11 +77,15 @@ func (c *call) arrive(info *tap.Info) error {
 	}
 	switch {
 	case c.open:
-		if !d.open.TryAcquire(arrival) {
+		room := d.open
+		if c.streams {
+			room = d.watches
+		}
+		if !room.TryAcquire(arrival) {
 			d.calls.Release(1)
 			return errCallsBusy
 		}
-		c.mu.depart = func() { d.open.Release(arrival) }
+		c.mu.depart = func() { room.Release(arrival) }
 	case known && c.request.TryGrow(arrival):
 		close(c.admitted)
 	default:
@@ -117,7 +120,7 @@ func (c *call) admit() error {
 			return errs.Mask(c.ctx, c.door.deps.Logger, err)
 		}
 	}
-	if err := c.request.Grow(c.ctx, arrival); err != nil {
+	if err := c.request.Grow(c.life, arrival); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -127,12 +130,5 @@ func (c *call) admit() error {
 	depart()
 	close(c.admitted)
 	c.begin()
-	select {
-	case <-c.ready:
-		// The message was whole before, or is by now.
-		c.receiving.End()
-		c.message.End()
-	default:
-	}
 	return nil
 }

@@ -4,8 +4,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"google.golang.org/grpc/encoding"
-	encodingproto "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
@@ -114,17 +112,4 @@ func (c *conn) sent(a *answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.mu.answers, a)
-}
-
-// A codec is that of protobuf, which marshals answers too.
-type codec struct{ encoding.CodecV2 }
-
-func newCodec() codec { return codec{encoding.GetCodecV2(encodingproto.Name)} }
-
-// Marshal encodes a message.
-func (c codec) Marshal(v any) (mem.BufferSlice, error) {
-	if a, ok := v.(*answer); ok {
-		return a.marshal()
-	}
-	return c.CodecV2.Marshal(v)
 }

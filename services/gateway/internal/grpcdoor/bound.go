@@ -22,8 +22,8 @@ func (d *Door) Bound(server *rpc.Server) grpc.ServiceRegistrar {
 
 type registrar struct{ door *Door }
 
-// RegisterService registers a service of unary methods. It panics when there are others, which need bounds that
-// nobody has thought of.
+// RegisterService registers a service of unary methods. It panics when there are
+// others, which need bounds that nobody has thought of.
 func (r registrar) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	if len(desc.Streams) > 0 {
 		panic(fmt.Sprintf("grpcdoor: %s has streams", desc.ServiceName))

@@ -14,12 +14,11 @@ import (
 type call struct {
 	door *Door
 	conn *conn
-	// Ends when the client does not wait for an answer anymore.
+	// The handler's, which ends when the client does not wait for an answer anymore.
 	ctx context.Context
 	// Everybody may make it: health, reflection. Its handler is not the door's, so it is
-	// told by cancel when the call has failed, and nobody else is.
-	open   bool
-	cancel context.CancelFunc
+	// told by the end of ctx when the call has failed, and nobody else is.
+	open bool
 	// It is of many messages; the time between them does not count.
 	streams bool
 	secret  string
@@ -41,8 +40,9 @@ type call struct {
 	// The message does not come as a whole unless the handler reads it. Set before
 	// ready is closed.
 	large bool
-	// Closed when the call has failed.
-	over chan struct{}
+	// Ends with the stream, and when the call has failed.
+	life context.Context
+	end  context.CancelFunc
 
 	// What the message holds, with the stream it comes on. It is used by one goroutine
 	// at a time: who admits the call, the connection's reader until the message is
@@ -60,6 +60,8 @@ type call struct {
 		// Who may still use what the call holds: the connection, the handler, the
 		// reader while it makes room.
 		users int
+		// The client owes nothing of the message anymore.
+		received bool
 		// How many messages of a stream have been taken.
 		taken int
 		// Gives back the lobby's, or the open methods', part.
@@ -130,10 +132,7 @@ func (c *call) fail(reason error) {
 	c.mu.failure = reason
 	c.receiving.End()
 	c.message.End()
-	close(c.over)
-	if c.open {
-		c.cancel()
-	}
+	c.end()
 }
 
 // failed returns why the call could not go on, or nil.

@@ -17,6 +17,8 @@ const readBuffer = 32 << 10
 // frame of data comes only when there is room for it.
 type conn struct {
 	net.Conn
+	// The socket, below TLS.
+	raw  net.Conn
 	door *Door
 
 	// What is read, by grpc-go's reader only.
@@ -37,8 +39,9 @@ type conn struct {
 		call   *call
 		frames int
 	}
-	// The stream whose headers came last.
+	// The stream whose headers came last, and whether nothing follows them.
 	opening uint32
+	only    bool
 
 	// What is written, by grpc-go's writer only.
 	out     scanner
@@ -58,7 +61,7 @@ type conn struct {
 }
 
 func newConn(d *Door, raw net.Conn) *conn {
-	c := &conn{Conn: raw, door: d, closed: make(chan struct{})}
+	c := &conn{Conn: raw, raw: raw, door: d, closed: make(chan struct{})}
 	c.in.left = preface
 	c.mu.calls = make(map[uint32]*call)
 	c.mu.answers = make(map[*answer]struct{})
@@ -136,7 +139,7 @@ func (c *conn) begin(f frame) {
 	c.in.frames++
 	switch f.kind {
 	case frameHeaders:
-		c.opening = f.stream
+		c.opening, c.only = f.stream, f.ends()
 	case frameData:
 		call := c.call(f.stream)
 		switch {
@@ -173,8 +176,9 @@ func (c *conn) end() {
 	case c.in.call != nil:
 		c.in.call.endFrame(f.ends())
 		c.in.call = nil
-	case f.kind == frameHeaders && f.ends():
-		if call := c.call(f.stream); call != nil {
+	case c.only && (f.kind == frameHeaders || f.kind == frameContinuation):
+		// There is no call before the last of these.
+		if call := c.call(c.opening); call != nil {
 			call.endFrame(true)
 		}
 	}
@@ -220,6 +224,13 @@ func (c *conn) giveBack() {
 	for a := range answers {
 		a.release()
 	}
+}
+
+// hangUp closes the connection of a client that takes nothing. TLS would say goodbye,
+// and wait seconds for him to take that.
+func (c *conn) hangUp() {
+	_ = c.raw.Close()
+	_ = c.Close()
 }
 
 // call returns the call of a stream, or nil.

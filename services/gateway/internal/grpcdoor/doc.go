@@ -20,6 +20,9 @@
 // call has failed what still comes of it is given to grpc-go as of a stream that there
 // is not, which drops it.
 //
+// A message is decoded when it is whole: its elements are counted, since an empty one
+// of two bytes becomes a hundred, and what they become takes its room before.
+//
 // An answer takes its room before anything is done, and is given to grpc-go in pieces
 // that tell when they are written or dropped.
 //

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +35,8 @@ type Backend interface {
 type Config struct {
 	// MaxMessageBytes is the largest message of a request, inflated.
 	MaxMessageBytes int
+	// MaxElements is how many elements the lists and maps of a request may have.
+	MaxElements int
 	// MaxFetchRecords and MaxFetchBytes limit what one read answers, but for a
 	// first record that is larger.
 	MaxFetchRecords, MaxFetchBytes int
@@ -95,7 +96,9 @@ const (
 	maxOpenMessage = 16 << 10
 	// lobbyPart is the part of the budget that there is once more for calls that
 	// have none yet: their callers are not known, or they wait for some. As much
-	// there is for the methods that everybody may call.
+	// there is for the methods that everybody may call, and for those of them that
+	// are streams: these may be open for ever, and whoever asks for the server's
+	// health shall have an answer all the same.
 	lobbyPart = 8
 )
 
@@ -106,9 +109,9 @@ type Door struct {
 	server *rpc.Server
 
 	requests, answers *budget.Budget
-	// lobby and open are bytes, each call counts arrival; calls are calls.
-	lobby, open, calls *semaphore.Weighted
-	metrics            *metrics
+	// lobby, open and watches are bytes, each call counts arrival; calls are calls.
+	lobby, open, watches, calls *semaphore.Weighted
+	metrics                     *metrics
 
 	// How many calls are under way.
 	under atomic.Int64
@@ -116,13 +119,14 @@ type Door struct {
 	reading sync.WaitGroup
 	// The methods whose calls are streams.
 	streaming map[string]bool
+	// Where the elements of a message are, by its descriptor.
+	shapes sync.Map
 
 	// mu is never taken while a conn's is held.
 	mu struct {
 		sync.Mutex
 		stopping bool
-		// The connections, each with its socket.
-		conns map[*conn]net.Conn
+		conns    map[*conn]struct{}
 	}
 }
 
@@ -134,7 +138,10 @@ var (
 	errStopping     = errs.New(errs.Unavailable, "STOPPING", "the server is stopping")
 	errSlow         = errs.New(errs.DeadlineExceeded, "MESSAGE_TIMEOUT", "the message did not arrive in time")
 	// errTooLarge is for the methods that everybody may call.
-	errTooLarge = errs.New(errs.ResourceExhausted, "MESSAGE_TOO_LARGE", "the message is too large")
+	errTooLarge  = errs.New(errs.ResourceExhausted, "MESSAGE_TOO_LARGE", "the message is too large")
+	errMalformed = errs.New(errs.InvalidArgument, "MALFORMED_MESSAGE", "the message is not of the method's type")
+	// errTooManyElements is worded where the limit is known.
+	errTooManyElements = errs.New(errs.InvalidArgument, "TOO_MANY_ELEMENTS", "the message has too many elements")
 	// errTwoMessages is that a call has more messages than its method takes.
 	errTwoMessages = errs.New(errs.InvalidArgument, "MALFORMED_MESSAGE", "the call has more than the one message that its method takes")
 )
@@ -142,11 +149,12 @@ var (
 // New returns a door. It starts nothing.
 func New(cfg Config, deps Deps) *Door {
 	d := &Door{
-		cfg:   cfg,
-		deps:  deps,
-		lobby: semaphore.NewWeighted(max(cfg.BudgetBytes/lobbyPart, arrival)),
-		open:  semaphore.NewWeighted(max(cfg.BudgetBytes/lobbyPart, arrival)),
-		calls: semaphore.NewWeighted(max(cfg.BudgetBytes/callBytes, maxStreams)),
+		cfg:     cfg,
+		deps:    deps,
+		lobby:   semaphore.NewWeighted(max(cfg.BudgetBytes/lobbyPart, arrival)),
+		open:    semaphore.NewWeighted(max(cfg.BudgetBytes/lobbyPart, arrival)),
+		watches: semaphore.NewWeighted(max(cfg.BudgetBytes/lobbyPart, arrival)),
+		calls:   semaphore.NewWeighted(max(cfg.BudgetBytes/callBytes, maxStreams)),
 	}
 	d.requests = budget.New(budget.Config{
 		Bytes: deps.Requests, Whole: cfg.BudgetBytes, Patience: cfg.BudgetTimeout, Busy: errRequestsBusy,
@@ -156,7 +164,7 @@ func New(cfg Config, deps Deps) *Door {
 		Bytes: deps.Answers, Whole: cfg.BudgetBytes, Patience: cfg.BudgetTimeout, Busy: errAnswersBusy,
 		Relieve: d.relieveAnswers,
 	})
-	d.mu.conns = make(map[*conn]net.Conn)
+	d.mu.conns = make(map[*conn]struct{})
 	d.metrics = newMetrics(d, deps.Registerer)
 	return d
 }

@@ -394,6 +394,8 @@ func TestOpenMethods(t *testing.T) {
 	}
 	require.Equal(t, 14, open)
 	require.Equal(t, 86, refused)
+	_, err = client.Check(t.Context(), &healthv1.HealthCheckRequest{})
+	require.NoError(t, err, "who asks once has an answer however many watch")
 	require.NoError(t, s.stop())
 	for _, watch := range watches {
 		_, err := watch.Recv()
@@ -436,4 +438,45 @@ func TestOtherProtocols(t *testing.T) {
 		return st.status(t)
 	}())
 	s.idle(t)
+}
+
+// A record of two bytes takes a hundred, so messages with many are refused before they
+// are decoded, and what others become is held.
+func TestMessagesOfManyElements(t *testing.T) {
+	s := start(t, limits())
+	s.log.gate = make(chan struct{})
+	client := logv1.NewLogServiceClient(s.client(t))
+	records := func(n int) *logv1.ProduceRequest {
+		r := &logv1.ProduceRequest{Topic: "t"}
+		for range n {
+			r.Records = append(r.Records, &logv1.ProduceRecord{})
+		}
+		return r
+	}
+	for _, n := range []int{1001, 500_000} {
+		_, err := client.Produce(keyed(t.Context()), records(n))
+		require.Equal(t, codes.InvalidArgument, status.Code(err))
+		require.ErrorContains(t, err, "the message has more than 1000 elements")
+	}
+	s.idle(t)
+	var calls sync.WaitGroup
+	calls.Go(func() {
+		_, err := client.Produce(keyed(t.Context()), records(1000))
+		require.NoError(t, err)
+	})
+	require.Eventually(t, func() bool { return s.log.produced.Load() == 1 }, eventually, tick)
+	require.Greater(t, s.held(t, "requests"), int64(1000*100))
+	close(s.log.gate)
+	calls.Wait()
+	s.idle(t)
+}
+
+func TestMalformedMessages(t *testing.T) {
+	s := start(t, limits())
+	st := s.peer(t).open(t, produceMethod, "known")
+	_, err := st.Write(append(head(3), 0x12, 0x7f, 0))
+	require.NoError(t, err)
+	require.NoError(t, st.Close())
+	require.Equal(t, fmt.Sprint(int(codes.InvalidArgument)), st.status(t))
+	require.Zero(t, s.log.produced.Load())
 }

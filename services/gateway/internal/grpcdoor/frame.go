@@ -10,12 +10,14 @@ const (
 	// maxFrame is the longest frame that grpc-go lets clients send.
 	maxFrame = 16 << 10
 
-	frameData    = 0x0
-	frameHeaders = 0x1
-	frameReset   = 0x3
+	frameData         = 0x0
+	frameHeaders      = 0x1
+	frameReset        = 0x3
+	frameContinuation = 0x9
 
-	flagEnd    = 0x1
-	flagPadded = 0x8
+	flagEnd        = 0x1
+	flagEndHeaders = 0x4
+	flagPadded     = 0x8
 
 	// nowhere is a stream that there never is: servers, whose streams have even
 	// numbers, open none here. What comes on it is dropped, and counts for the flow

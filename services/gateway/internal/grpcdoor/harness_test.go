@@ -124,6 +124,7 @@ func (k *keyring) AwaitGroup(ctx context.Context, caller grants.Caller, _ string
 func limits() grpcdoor.Config {
 	return grpcdoor.Config{
 		MaxMessageBytes: 2 * mib,
+		MaxElements:     1000,
 		MaxFetchRecords: 1000,
 		MaxFetchBytes:   4 * mib,
 		BudgetBytes:     16 * mib,

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sluiceio/sluice/services/kit/confine"
 )
@@ -39,14 +40,29 @@ func (c *call) settleStream(length int) {
 	}
 }
 
-// begin says that the client owes bytes.
+// begin says that the client owes bytes, unless all have come.
 func (c *call) begin() {
-	if c.isAdmitted() {
-		c.receiving.Begin()
-		if c.message.Lasting() == 0 {
-			c.message.Begin()
-		}
+	if !c.isAdmitted() {
+		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.received {
+		return
+	}
+	c.receiving.Begin()
+	if c.message.Lasting() == 0 {
+		c.message.Begin()
+	}
+}
+
+// paid says that the client owes none, for good when nothing follows.
+func (c *call) paid(last bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.received = c.mu.received || last
+	c.receiving.End()
+	c.message.End()
 }
 
 func (c *call) isAdmitted() bool {
@@ -75,9 +91,7 @@ func (c *call) makeRoom(coming int64) {
 	}
 	select {
 	case <-c.admitted:
-	case <-c.over:
-		return
-	case <-c.ctx.Done():
+	case <-c.life.Done():
 		return
 	case <-c.conn.closed:
 		return
@@ -85,14 +99,19 @@ func (c *call) makeRoom(coming int64) {
 	if room+maxHeaderBytes <= c.request.Taken() {
 		return
 	}
-	// Who waits here holds what others may wait for, so he is in the way as one who has
-	// stopped: if all waited for each other, nobody got through.
-	c.receiving.Begin()
-	if err := c.request.Grow(c.ctx, room+maxHeaderBytes); err != nil {
+	if err := c.grow(room + maxHeaderBytes); err != nil {
 		c.fail(err)
 		return
 	}
 	c.receiving.Begin()
+}
+
+// grow has the call hold so much. Who waits for it holds what others may wait for, so
+// he is in the way as one who has stopped: if all waited for each other, nobody got
+// through.
+func (c *call) grow(to int64) error {
+	c.receiving.Begin()
+	return c.request.Grow(c.life, to)
 }
 
 // observe follows data that grpc-go is about to get.
@@ -120,14 +139,13 @@ func (c *call) observe(b []byte) {
 
 // endFrame is for a frame that grpc-go has now; last says that nothing follows.
 func (c *call) endFrame(last bool) {
-	if last {
-		c.whole = true
-		c.readiness.Do(func() { close(c.ready) })
-	}
 	switch {
-	case last, c.streams && !c.messages.within():
-		c.receiving.End()
-		c.message.End()
+	case last:
+		c.whole = true
+		c.paid(true)
+		c.readiness.Do(func() { close(c.ready) })
+	case c.streams && !c.messages.within():
+		c.paid(false)
 	case headSize+c.messages.length() > streamWindow && !c.streams:
 		c.readiness.Do(func() { c.large = true; close(c.ready) })
 	}
@@ -140,45 +158,49 @@ func (c *call) receive(decode func(any) error) func(any) error {
 	return func(m any) error {
 		select {
 		case <-c.ready:
-		case <-c.over:
-			return c.failed()
-		case <-c.ctx.Done():
-			return status.FromContextError(c.ctx.Err()).Err()
+		case <-c.life.Done():
+			return c.ended()
 		}
 		if err := c.failed(); err != nil {
 			return err
 		}
-		if !c.large {
-			if err := decode(m); err != nil {
-				return err
-			}
-		} else if err := c.receiveLarge(decode, m); err != nil {
+		r := new(request)
+		read := decode
+		if c.large {
+			read = c.readLarge(decode)
+		}
+		if err := read(r); err != nil {
 			return err
 		}
-		kept := c.messages.arrived
-		if c.messages.compressed {
-			kept = int64(c.door.cfg.MaxMessageBytes)
-		}
-		c.request.Shrink(kept + c.headers)
-		return nil
+		return c.decode(r, m.(proto.Message))
 	}
 }
 
-// receiveLarge reads a message as it comes.
-func (c *call) receiveLarge(decode func(any) error, m any) error {
-	if !c.enter() {
-		return status.FromContextError(context.Canceled).Err()
+// readLarge has a message read as it comes.
+func (c *call) readLarge(read func(any) error) func(any) error {
+	return func(r any) error {
+		if !c.enter() {
+			return status.FromContextError(context.Canceled).Err()
+		}
+		done := make(chan error, 1)
+		lost := func(err error) { done <- err }
+		confine.Go(&c.door.reading, c.door.deps.Logger, lost, func() {
+			defer c.leave()
+			done <- read(r)
+		})
+		select {
+		case err := <-done:
+			return err
+		case <-c.life.Done():
+			return c.ended()
+		}
 	}
-	done := make(chan error, 1)
-	lost := func(err error) { done <- err }
-	confine.Go(&c.door.reading, c.door.deps.Logger, lost, func() {
-		defer c.leave()
-		done <- decode(m)
-	})
-	select {
-	case err := <-done:
+}
+
+// ended returns why the call's life has ended.
+func (c *call) ended() error {
+	if err := c.failed(); err != nil {
 		return err
-	case <-c.over:
-		return c.failed()
 	}
+	return status.FromContextError(c.ctx.Err()).Err()
 }

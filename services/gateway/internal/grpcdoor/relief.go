@@ -34,7 +34,7 @@ func (c *conn) stalledRequest() (longest stall) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.mu.calls) > 0 {
-		longest = stall{c.writing.Lasting(), func() { _ = c.Close() }}
+		longest = stall{c.writing.Lasting(), c.hangUp}
 	}
 	for _, call := range c.mu.calls {
 		if lasts, _ := call.owes(); lasts > longest.lasts {
@@ -49,7 +49,7 @@ func (c *conn) stalledAnswer() (longest stall) {
 	defer c.mu.Unlock()
 	for a := range c.mu.answers {
 		if lasts := a.sending.Lasting(); lasts > longest.lasts {
-			longest = stall{lasts, func() { _ = c.Close() }}
+			longest = stall{lasts, c.hangUp}
 		}
 	}
 	return longest
@@ -60,7 +60,7 @@ func (d *Door) sweep() {
 	for _, c := range d.connections() {
 		if c.writing.Lasting() > d.cfg.StallTimeout || c.stalledAnswer().lasts > d.cfg.StallTimeout {
 			d.metrics.cut.WithLabelValues("slow").Inc()
-			_ = c.Close()
+			c.hangUp()
 			continue
 		}
 		for _, call := range c.slow() {

@@ -82,7 +82,7 @@ func (d *Door) remember(c *conn) bool {
 	if d.mu.stopping {
 		return false
 	}
-	d.mu.conns[c] = c.Conn
+	d.mu.conns[c] = struct{}{}
 	return true
 }
 
@@ -135,9 +135,9 @@ func (d *Door) hangUpStrangers() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.mu.stopping = true
-	for c, raw := range d.mu.conns {
+	for c := range d.mu.conns {
 		if !c.greeted.Load() {
-			_ = raw.Close()
+			_ = c.raw.Close()
 		}
 	}
 }

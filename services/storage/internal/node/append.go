@@ -70,11 +70,8 @@ func (p *Partition) command(command *persistv1.Command) *Appending {
 // while appends are refused because there is none, and shares its write with none of
 // them. The replica is there.
 func (p *Partition) order(command *persistv1.Command) *Appending {
-	a := &Appending{
-		p: p, done: p.node.signals.Get().(chan struct{}),
-		proposal: replica.Proposal{Command: command, OwnerEpoch: replica.NoOwner},
-	}
-	a.proposal.Done = a.answer
+	a := &Appending{p: p, proposal: replica.Proposal{Command: command, OwnerEpoch: replica.NoOwner}}
+	a.prepare()
 	p.outstanding.Add(1)
 	proposed := false
 	p.do(task{lost: func(err error) {
@@ -104,9 +101,14 @@ func (p *Partition) order(command *persistv1.Command) *Appending {
 }
 
 func (a *Appending) begin() {
+	a.prepare()
+	a.p.propose(&a.proposal, int(a.size))
+}
+
+// prepare makes it one that can be answered and waited for.
+func (a *Appending) prepare() {
 	a.done = a.p.node.signals.Get().(chan struct{})
 	a.proposal.Done = a.answer
-	a.p.propose(&a.proposal, int(a.size))
 }
 
 // answer is called by the owner. A second answer would be another append's, whose
